@@ -34,7 +34,7 @@ struct BufferUse {
 /// A chain as it is handed to a back end: wait layout, the interchange format.
 struct ChainProgram {
   std::span<const std::uint64_t> words;
-  std::uint32_t count = 0;   ///< S, blocks
+  std::uint32_t count = 0;  ///< S, blocks
   std::uint32_t stride = 110;
   std::uint32_t body = 108;
   bool link = false;

@@ -178,7 +178,8 @@ void LocalQueue::work(std::uint32_t core) {
     auto run = std::exchange(self.entry.job.run, nullptr);
     lock.unlock();
     Outcome outcome = run_guarded(run, core);
-    // What the job holds goes now, so that whoever has seen the completion finds it gone.
+    // What the job holds goes now: whoever has seen the completion finds it gone, and the lock
+    // is not held for it.
     run = nullptr;
     lock.lock();
     self.outcome = std::move(outcome);
@@ -266,7 +267,7 @@ LocalQueue::Worker* LocalQueue::next_to_release() {
       continue;
     }
     // Simulated ends are known in advance.  Of equal ones that which started first comes
-    // first, or else the order would depend on the host.
+    // first, so that equal jobs go round.
     const auto before = [](const Worker& x, const Worker& y) {
       const std::uint64_t end_x = x.started_ns + x.entry.job.duration_ns;
       const std::uint64_t end_y = y.started_ns + y.entry.job.duration_ns;

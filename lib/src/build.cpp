@@ -163,10 +163,12 @@ class Builder {
       ChainProgram program;
       program.words = words;
       program.count = part.count;
-      segments.push_back({detail::RegisteredChain(chain_.device.share(), program, uses.list()),
-                          part.level, blocks.front().planned.lane,
-                          items_[blocks.front().item].matmul, items_[blocks.back().item].matmul,
-                          part.count});
+      segments.push_back(
+          {detail::RegisteredChain(chain_.device.share(), program, uses.list()), part.level,
+           blocks.front().planned.lane,
+           fmt::format("segment {} of {} ({} blocks of matmuls {} to {})", segments.size() + 1,
+                       parts_.size(), part.count, items_[blocks.front().item].matmul,
+                       items_[blocks.back().item].matmul)});
     }
     return segments;
   }

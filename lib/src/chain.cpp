@@ -85,6 +85,15 @@ void require_built(std::string_view what, const Chain::Impl& chain) {
   }
 }
 
+void require_type(std::string_view what, Type type) {
+  const auto value = static_cast<unsigned>(type);
+  constexpr auto limit = static_cast<unsigned>(Type::f16_f16);
+  if (value > limit) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}: type is {}; the limit is {}", what, value, limit));
+  }
+}
+
 void require_size(std::string_view what, std::string_view product, std::size_t have,
                   std::uint64_t rows, std::uint64_t columns) {
   if (have != rows * columns) {
@@ -232,11 +241,7 @@ Type widest(const Weights& w) noexcept { return w.is_fp16() ? Type::f16_f32 : Ty
 Tensor append(Chain::Impl& chain, Tensor a, const Weights& w, Type type) {
   if (chain.built) throw Error(Errc::busy, "matmul: the chain has been built already");
   const Item& operand = chain.item("matmul", a);
-  if (static_cast<std::uint8_t>(type) > static_cast<std::uint8_t>(Type::f16_f16)) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("matmul: type is {}; the limit is {}", static_cast<unsigned>(type),
-                            static_cast<unsigned>(Type::f16_f16)));
-  }
+  require_type("matmul", type);
   if (w.impl().buffer.impl()->backend != chain.device.share()) {
     throw Error(Errc::invalid_argument, "matmul: the weights are on another device");
   }
@@ -365,6 +370,7 @@ Chain::~Chain() = default;
 
 Tensor Chain::input(Type type, std::uint32_t m, std::uint32_t k) {
   if (impl_->built) throw Error(Errc::busy, "input: the chain has been built already");
+  require_type("input", type);
   detail::require_positive("input", "M", m);
   detail::require_positive("input", "K", k);
   static_cast<void>(detail::operand_bytes("input", impl_->options.layout, m, k, input_bytes(type)));

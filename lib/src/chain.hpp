@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,9 +43,7 @@ struct Segment {
   RegisteredChain chain;
   std::uint32_t level = 0;  ///< starts when all segments of lower levels have ended
   std::uint32_t lane = 0;   ///< segments of one lane share a core, where lanes count at all
-  std::uint32_t first_matmul = 0;
-  std::uint32_t last_matmul = 0;
-  std::uint32_t blocks = 0;
+  std::string text;         ///< which one it is, for messages
 };
 
 /// One buffer for each way that the NPU uses tensors, so that each is declared as it is used.

@@ -105,7 +105,6 @@ void Run::queue_more() {
   for (;;) {
     const auto at = std::find(states_.begin(), states_.end(), State::waiting);
     if (at == states_.end()) return;
-    if (error_) return give_up();
     const auto first = static_cast<std::size_t>(at - states_.begin());
     const Step& step = steps_[first];
     if (step.level != level_) {
@@ -179,11 +178,10 @@ void Run::record(const Completion& completion, std::size_t step) {
                         name(*completion.error), completion.detail);
 }
 
-void Run::give_up() { std::replace(states_.begin(), states_.end(), State::waiting, State::ended); }
-
 void Run::update() {
+  // After a failure, what has not been queued never will be.
+  if (error_) std::replace(states_.begin(), states_.end(), State::waiting, State::ended);
   queued_ = std::find(states_.begin(), states_.end(), State::waiting) == states_.end();
-  if (error_) give_up();
   const bool over = pending_.empty() && std::all_of(states_.begin(), states_.end(),
                                                     [](State s) { return s == State::ended; });
   if (!over || ended_) return;

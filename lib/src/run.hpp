@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.hpp"
@@ -24,7 +25,7 @@ struct Step {
   std::uint64_t chain = 0;
   std::uint32_t level = 0;
   std::uint32_t core_mask = 0;
-  std::string text;  ///< which segment, for messages
+  std::string_view text;  ///< the segment's; the chain keeps it until the run has ended
 };
 
 /// Nobody is told when a run may go on: whoever waits or asks moves it forward.  Thread-safe.
@@ -65,7 +66,6 @@ class Run {
   void queue_more();
   std::size_t queue(std::size_t first, std::size_t count);
   void record(const Completion& completion, std::size_t step);
-  void give_up();
   void update();
 
   const std::shared_ptr<Backend> backend_;

@@ -50,10 +50,8 @@ std::vector<detail::Step> steps_of(const Chain::Impl& chain, std::uint32_t core_
     step.chain = segment.chain.id();
     step.level = segment.level;
     step.core_mask = chain.pinned ? 1U << cores[segment.lane % cores.size()] : core_mask;
-    step.text = fmt::format("segment {} of {} ({} blocks of matmuls {} to {})", steps.size() + 1,
-                            chain.segments.size(), segment.blocks, segment.first_matmul,
-                            segment.last_matmul);
-    steps.push_back(std::move(step));
+    step.text = segment.text;
+    steps.push_back(step);
   }
   return steps;
 }

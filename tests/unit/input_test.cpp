@@ -92,6 +92,8 @@ TEST_F(BadInput, TypesThatDisagree) {
          [&] { c.matmul(x, weights()); });
   expect(Errc::invalid_argument, "type is f16_f16", "the weights are int8",
          [&] { c.matmul(x, weights(), Type::f16_f16); });
+  expect(Errc::invalid_argument, "input: type is 4", "the limit is 3",
+         [&] { c.input(static_cast<Type>(4), 1, 64); });
   expect(Errc::invalid_argument, "type is 9", "the limit is 3",
          [&] { c.matmul(x, weights(), static_cast<Type>(9)); });
 }

@@ -108,6 +108,18 @@ TEST(Rotation, OneAtATimeGoesRoundRobinToo) {
   }
 }
 
+TEST(Rotation, TiesKeepTheTurn) {
+  LocalQueue queue(simulated());
+  finish(queue, submit(queue, idle()));
+  Gate gate;
+  std::vector<std::uint64_t> sequences;
+  for (int i = 0; i < 9; ++i) sequences.push_back(submit(queue, i < 3 ? held(gate) : idle()));
+  gate.open();
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(finish(queue, sequences[i]).core, (i + 1) % 3);
+  }
+}
+
 /// No core may idle in simulated time while a job that it may take waits.
 void expect_no_core_idles(const std::vector<Completion>& done,
                           const std::vector<std::uint32_t>& masks, std::uint32_t usable) {
@@ -273,7 +285,8 @@ TEST(After, AFailedPredecessorCancels) {
 
 TEST(After, AFailureCountsUntilItHasBeenHandedOut) {
   LocalQueue queue(host());
-  const auto fails = submit(queue, failing(Errc::hung));
+  const auto fails = submit(queue, failing(Errc::hung), 1);
+  finish(queue, submit(queue, idle(), 1));  // so it has ended
   const auto early = submit(queue, idle(), 0, fails);
   EXPECT_EQ(finish(queue, early).error, Errc::cancelled);
   EXPECT_EQ(finish(queue, fails).error, Errc::hung);

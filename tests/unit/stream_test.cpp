@@ -183,6 +183,20 @@ TEST_F(StreamTest, DepthLimitsRunsInFlight) {
   EXPECT_TRUE(stream.try_submit(third.chain));
 }
 
+TEST_F(StreamTest, ARunThatOvertakesAnotherMakesRoom) {
+  const Device device(make_model_backend({}, {[keeper = gate_.keeper()](std::uint32_t core) {
+                                           if (core == 0) static_cast<void>(keeper(core));
+                                         }}));
+  Stream stream(device, {2});
+  Job slow(device, 1, 1000);
+  Job quick(device);
+  Job third(device);
+  stream.submit(slow.chain, {1});
+  stream.submit(quick.chain, {2}).get();
+  EXPECT_TRUE(stream.try_submit(third.chain));
+  gate_.open();
+}
+
 TEST_F(StreamTest, SubmitWaitsForTheOldestRun) {
   const Device device = gated();
   Stream stream(device, {1});
@@ -195,6 +209,29 @@ TEST_F(StreamTest, SubmitWaitsForTheOldestRun) {
   ASSERT_EQ(later.wait_for(kLimit), std::future_status::ready);
   later.get();
   EXPECT_TRUE(future.ready());
+  EXPECT_TRUE(second.right());
+}
+
+TEST_F(StreamTest, AskingForARunThatWaitsForItsTurnDoesNotStartIt) {
+  std::atomic<int> started = 0;
+  const Device device(
+      make_model_backend({}, {[&started, keeper = gate_.keeper()](std::uint32_t core) {
+                           ++started;
+                           static_cast<void>(keeper(core));
+                         }}));
+  Stream stream(device, {1});
+  Job first(device);
+  Job second(device);
+  stream.submit(first.chain);
+  auto later = std::async(std::launch::async, [&] { stream.submit(second.chain).get(); });
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(2ms);
+    static_cast<void>(thrown_by([&] { second.chain.write(second.x, second.a); }));
+  }
+  EXPECT_EQ(started, 1);
+  gate_.open();
+  ASSERT_EQ(later.wait_for(kLimit), std::future_status::ready);
+  later.get();
   EXPECT_TRUE(second.right());
 }
 
@@ -280,6 +317,18 @@ TEST_F(StreamTest, DroppedFuturesAndChainsEndByThemselves) {
     gate_.open();
   }
   EXPECT_TRUE(alive.expired());
+}
+
+TEST_F(StreamTest, TheEndOfAStreamWaitsForItsRuns) {
+  const Device device = gated();
+  Job job(device);
+  std::optional<Stream> stream(device);
+  Future future = stream->submit(job.chain);
+  auto ending = std::async(std::launch::async, [&] { stream.reset(); });
+  EXPECT_EQ(ending.wait_for(20ms), std::future_status::timeout);
+  gate_.open();
+  ASSERT_EQ(ending.wait_for(kLimit), std::future_status::ready);
+  EXPECT_TRUE(future.ready());
 }
 
 TEST_F(StreamTest, AFutureOutlivesItsStream) {
@@ -490,6 +539,20 @@ TEST_F(StreamTest, TheFirstFailureIsReportedNotWhatItCancelled) {
   const Thrown thrown = thrown_by([&] { stream.submit(job.chain).get(); });
   EXPECT_EQ(thrown.code, Errc::dma_error);
   EXPECT_THAT(thrown.text, HasSubstr("segment 1 of"));
+}
+
+TEST_F(StreamTest, AfterAFailureNothingMoreIsQueued) {
+  OpenOptions options;
+  options.core_mask = 1;
+  options.queue_depth = 1;
+  const Device device = gated(options);
+  Job job(device, 1, 5000);
+  model_unmap(device.backend(), job.chain.impl()->arenas[0].impl()->memory.id);
+  Stream stream(device);
+  Future future = stream.submit(job.chain);
+  gate_.open();
+  EXPECT_EQ(failure(std::move(future)), Errc::dma_error);
+  EXPECT_LE(device.stats().submits, 3U) << "of 5";
 }
 
 TEST_F(StreamTest, AnotherStreamsFailureCancelsNobody) {

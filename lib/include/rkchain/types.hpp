@@ -29,9 +29,13 @@ enum class Mode : std::uint8_t { wait = 0, wait41 = 1, link = 2, single = 3 };
 
 /// How the matmuls of one Chain are spread over the cores.
 enum class Strategy : std::uint8_t {
-  rotate,   ///< one chain on one core; successive chains go round robin
-  split,    ///< N of every matmul over all cores
-  fan_out,  ///< the blocks of one chain dealt out to all cores, then a barrier
+  /// One chain on one core; successive chains go round robin.
+  rotate,
+  /// The columns of every matmul over all cores, whole kernel groups each; of a flat result of
+  /// several rows that is fed on, the rows.
+  split,
+  /// The blocks of one chain dealt out to all cores, then a barrier.
+  fan_out,
 };
 
 /// How the source of weights lies in memory.
