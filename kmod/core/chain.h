@@ -115,17 +115,24 @@ struct rkc_program {
 #define RKC_BODY_MAX	4096	/* words of a block that anybody may hand over */
 #define RKC_REG_INDEXES	272	/* registers of CNA, CORE and DPU that exist */
 
+#define RKC_SHAPES	8	/* programs that the recogniser remembers */
+
+/* A canonical body and what it computes; the addresses do not count. */
+struct rkc_shape {
+	struct rkc_matmul d;
+	bool valid;
+	u64 gen[RKC_BODY_WORDS];
+};
+
 /**
  * struct rkc_recogniser - scratch space of the recogniser
  *
- * About 4 KiB, too much for a kernel stack: the caller provides it, zeroed
- * before its first use.  It remembers the previous block's program, which
- * makes a run of equal shapes cheaper.  All members are private.
+ * About 10 KiB, too much for a kernel stack: the caller provides it, zeroed
+ * before its first use.  It remembers the programs of a few shapes, because
+ * layers repeat theirs.  All members are private.
  */
 struct rkc_recogniser {
-	struct rkc_matmul prev;
-	bool has_prev;
-	u64 gen[RKC_BODY_WORDS];	/* canonical body of prev */
+	struct rkc_shape shapes[RKC_SHAPES];
 	u64 other[RKC_BODY_WORDS];	/* the reading that is being tried */
 	u32 value[RKC_REG_INDEXES];	/* final register map */
 	u16 word[RKC_REG_INDEXES];	/* last word that wrote it */

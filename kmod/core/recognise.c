@@ -184,7 +184,7 @@ static void take_over(u64 *gen, const u64 *words, u32 i, u32 bits)
 	gen[i] = (gen[i] & ~mask) | (words[i] & mask);
 }
 
-static bool matches(struct rkc_recogniser *r, const u64 *words)
+static bool matches(u64 *gen, const u64 *words)
 {
 	static const struct {
 		u32 word;
@@ -195,8 +195,8 @@ static bool matches(struct rkc_recogniser *r, const u64 *words)
 	};
 
 	for (u32 i = 0; i < sizeof(free_bits) / sizeof(free_bits[0]); i++)
-		take_over(r->gen, words, free_bits[i].word, free_bits[i].bits);
-	return !__builtin_memcmp(words, r->gen, sizeof(r->gen));
+		take_over(gen, words, free_bits[i].word, free_bits[i].bits);
+	return !__builtin_memcmp(words, gen, RKC_BODY_WORDS * sizeof(*gen));
 }
 
 /* The descriptor that canonical words seem to describe; not yet believed. */
@@ -221,23 +221,32 @@ static void read_canonical(const u64 *words, struct rkc_matmul *d)
 	d->m_total = d->layout == RKC_SLICE ? rkc_entry_value(words[28]) : d->m;
 }
 
+/* Where a shape is remembered: odd multipliers, because sizes are round numbers. */
+static struct rkc_shape *shape_slot(struct rkc_recogniser *r, const struct rkc_matmul *d)
+{
+	const u32 hash = d->k * 0x9e3779b1u ^ d->n * 0x85ebca6bu ^ d->m * 0xc2b2ae35u;
+
+	return &r->shapes[hash >> 16 & (RKC_SHAPES - 1)];
+}
+
 static bool recognise_canonical(struct rkc_recogniser *r, const u64 *words, struct rkc_matmul *d)
 {
-	if (r->has_prev && matches(r, words)) {
-		*d = r->prev;
-	} else {
-		read_canonical(words, d);
+	struct rkc_shape *shape;
+
+	read_canonical(words, d);
+	shape = shape_slot(r, d);
+	if (!shape->valid || !rkc_same_shape(&shape->d, d)) {
 		d->a = 0;
 		d->b = 0;
 		d->c = 0;
 		if (rkc_matmul_check(d, (struct rkc_err *)0))
 			return false;
-		rkc_generate(d, r->gen);
-		r->prev = *d;
-		r->has_prev = true;
-		if (!matches(r, words))
-			return false;
+		rkc_generate(d, shape->gen);
+		shape->d = *d;
+		shape->valid = true;
 	}
+	if (!matches(shape->gen, words))
+		return false;
 	d->a = rkc_entry_value(words[RKC_WORD_A]);
 	d->b = rkc_entry_value(words[RKC_WORD_B]);
 	d->c = rkc_entry_value(words[RKC_WORD_C]);
