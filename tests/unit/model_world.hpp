@@ -70,7 +70,10 @@ class World {
   const auto& counters() { return *npu_counters(core()); }
   npu_ops& ops() { return ops_; }
 
-  Region& Add(u64 iova, std::size_t size) { return regions_.emplace_back(iova, Bytes(size, 0xcc)); }
+  Region& Add(u64 iova, std::size_t size) {
+    regions_.push_back({iova, Bytes(size, 0xcc)});
+    return regions_.back();
+  }
 
   Region& At(u64 iova) { return *std::ranges::find(regions_, iova, &Region::iova); }
 
