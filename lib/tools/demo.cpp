@@ -279,6 +279,8 @@ int demo(const Session& session, const DemoOptions& options) {
   try {
     pass = demo.run(session);
   } catch (const Error& error) {
+    // Of the environment: all arguments are the demo's own.
+    if (error.code() == Errc::invalid_argument) throw;
     complain("demo", error.what());
   }
   demo.end(pass);

@@ -67,9 +67,13 @@ class Tool : public testing::Test {
   }
 
   /// @param more what a shell may add: a redirection, a pipe.
-  Outcome run(const Args& args, const std::string& input = "", const std::string& more = "") const {
+  /// @param backend RKCHAIN_BACKEND, unset if empty.
+  Outcome run(const Args& args, const std::string& input = "", const std::string& more = "",
+              const std::string& backend = "") const {
     write(path("in"), input);
-    std::string command = "unset RKCHAIN_BACKEND; " RKCHAIN_EMULATOR " " + quoted(RKCHAIN_TOOL);
+    std::string command = backend.empty() ? "unset RKCHAIN_BACKEND; "
+                                          : "export RKCHAIN_BACKEND=" + quoted(backend) + "; ";
+    command += RKCHAIN_EMULATOR " " + quoted(RKCHAIN_TOOL);
     for (const std::string& arg : args) command += " " + quoted(arg);
     command += " <" + quoted(path("in")) + " 2>" + quoted(path("err"));
     command += more.empty() ? " >" + quoted(path("out")) : more;

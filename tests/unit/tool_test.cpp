@@ -378,6 +378,21 @@ TEST_F(Tool, Demo) {
   EXPECT_EQ(text.err, "");
 }
 
+TEST_F(Tool, DemoOnTheBackEndThatWasAskedFor) {
+  const Outcome nonsense = run({"demo"}, "", "", "abacus");
+  EXPECT_EQ(nonsense.code, 2);
+  EXPECT_TRUE(has(nonsense.err, "abacus")) << nonsense.err;
+  // Never the model instead of what was named.
+  const Outcome named = run({"demo", "--layers", "1"}, "", "", "kmod");
+  if (named.code != 0) {
+    EXPECT_EQ(named.code, 1);
+    EXPECT_EQ(last_line(named.out), "demo: FAIL");
+  }
+  EXPECT_FALSE(has(named.out, "software NPU")) << named.out;
+  const Outcome model = run({"demo", "--layers", "1"}, "", "", "model");
+  EXPECT_EQ(last_line(model.out), "demo: PASS");
+}
+
 TEST_F(Tool, DemoCounts) {
   const json wait = run_json({"demo", "--model", "--layers", "2", "--json"});
   EXPECT_EQ(wait["pass"], true);
