@@ -35,7 +35,7 @@ bool Run::start(std::optional<std::uint64_t> after) {
   level_ = steps_.front().level;
   after_ = after;
   queue_more();
-  if (pending_.empty()) {
+  if (std::all_of(states_.begin(), states_.end(), [](State s) { return s == State::waiting; })) {
     if (error_) throw Error(*error_, detail_);
     return false;
   }
@@ -66,15 +66,7 @@ bool Run::wait_until(TimePoint deadline) {
     const Pending next = pending_.front();
     collecting_ = true;
     lock.unlock();
-    std::optional<Completion> completion;
-    try {
-      completion = backend_->wait(next.sequence, capped(deadline));
-    } catch (const Error& error) {
-      completion.emplace();
-      completion->sequence = next.sequence;
-      completion->error = error.code();
-      completion->detail = error.what();
-    }
+    const std::optional<Completion> completion = collect(next.sequence, capped(deadline));
     lock.lock();
     collecting_ = false;
     if (completion) {
@@ -95,6 +87,29 @@ RunResult Run::result() const {
   return {results_};
 }
 
+/// What the back end says of a sequence number; nothing when the deadline has passed.
+std::optional<Completion> Run::collect(std::uint64_t sequence, TimePoint deadline) const {
+  try {
+    return backend_->wait(sequence, deadline);
+  } catch (const Error& error) {
+    Completion completion;
+    completion.sequence = sequence;
+    completion.error = error.code();
+    completion.detail = error.what();
+    return completion;
+  }
+}
+
+/// Records what has ended by now.
+void Run::record_ended() {
+  while (!pending_.empty()) {
+    const auto completion = collect(pending_.front().sequence, TimePoint{});
+    if (!completion) return;
+    record(*completion, pending_.front().step);
+    pending_.pop_front();
+  }
+}
+
 /// Queues what waits, as far as the back end takes it.
 void Run::queue_more() {
   if (drain_first_ && !pending_.empty()) return;
@@ -103,6 +118,10 @@ void Run::queue_more() {
     level_ = kNoLevel;
   }
   for (;;) {
+    // Room in a queue that was full comes from what has ended: when that failed, nothing more
+    // of this run is to be queued.
+    record_ended();
+    if (error_ || drain_first_) return;
     const auto at = std::find(states_.begin(), states_.end(), State::waiting);
     if (at == states_.end()) return;
     const auto first = static_cast<std::size_t>(at - states_.begin());

@@ -64,6 +64,8 @@ class Run {
 
   // All of these want mutex_ to be held.
   void queue_more();
+  void record_ended();
+  [[nodiscard]] std::optional<Completion> collect(std::uint64_t sequence, TimePoint deadline) const;
   std::size_t queue(std::size_t first, std::size_t count);
   void record(const Completion& completion, std::size_t step);
   void update();
