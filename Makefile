@@ -38,6 +38,8 @@ help:
 	@echo 'make clean        remove everything that was built'
 	@echo
 	@echo 'make check-style  make check-unit  make check-asan  make check-arm64    one of the checks alone'
+	@echo 'make check-vm     the hardware model at register level, in an arm64 guest under qemu'
+	@echo 'make vm           a shell in that guest'
 	@echo 'make CROSS=aarch64-linux-gnu [build|check-unit]    build for arm64 on another machine'
 	@echo
 	@echo 'JOBS=$(JOBS)  CMAKE_FLAGS=$(CMAKE_FLAGS)  SKIP="checks that make check leaves out"'
@@ -95,6 +97,17 @@ endif
 suite = $(if $(filter $(1) check-$(1),$(SKIP)),\
 	scripts/run-suite $(1) - echo "ok 1 - $(1) # SKIP asked for by SKIP=",\
 	scripts/run-suite $(1) $(2) $(3))
+
+# The hardware model in a guest; KERNEL= chooses Debian's kernel.
+.PHONY: vm
+vm:
+	@scripts/setup vm
+	@tests/vm/run shell
+
+.PHONY: check-vm
+check-vm:
+	@scripts/setup vm
+	@$(call suite,vm,-,tests/vm/run test)
 
 .PHONY: run-tests
 run-tests:
