@@ -31,7 +31,7 @@ void model_unmap(Backend& backend, std::uint64_t buffer);
 /// order chains on cores by size, and knows nothing of memory bandwidth.
 ///
 /// Each submit 130 us, each further program of a link chain 18 us, and the MACs at
-/// the manual's rate of 1024 (int8) or 512 (fp16) per ns (facts/measured.md).
+/// the manual's rate of 1024 (int8) or 512 (fp16) per ns.
 [[nodiscard]] std::uint64_t model_duration_ns(std::uint32_t submits, std::uint32_t tasks,
                                               std::uint64_t macs_i8, std::uint64_t macs_f16);
 

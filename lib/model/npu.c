@@ -37,7 +37,7 @@
 
 #define ENTRY_BYTES		8
 
-/* The model's own: the facts have no value. */
+/* The model's own: the silicon's value is not known. */
 #define VERSION			0x4e505500
 
 /* Targets of a program and their pages of the register window. */

@@ -216,7 +216,7 @@ static u64 weight_span(const struct npu_op *op)
 {
 	u64 len = (u64)op->group_fetch * op->groups;
 
-	/* The bound of the facts: rounded up more than what is consumed. */
+	/* The bound that the NPU is known to keep: rounded up more than what is consumed. */
 	return ((len < op->weight_total ? op->weight_total : len) + 63) & ~63ull;
 }
 

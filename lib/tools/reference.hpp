@@ -33,7 +33,7 @@ void reference_i8(const Shape& shape, std::span<const std::int8_t> a,
 void reference_f16(const Shape& shape, std::span<const float> a, std::span<const float> b,
                    std::span<double> c, std::span<double> scale);
 
-/// The place of one element of the packed weights that the NPU reads (facts: memory layouts).
+/// The place of one element of the packed weights that the NPU reads.
 [[nodiscard]] std::size_t packed_index(std::uint32_t k_size, std::uint32_t kernel_group,
                                        std::uint32_t k, std::uint32_t n);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Memory, register programs and data for the tests of the software NPU. Programs are written here
-// from the register table of the facts, so that neither the model nor the generator judges itself.
+// from the published register descriptions, so that neither the model nor the generator judges
+// itself.
 #pragma once
 
 #include <algorithm>
@@ -132,7 +133,7 @@ struct Matmul {
   u32 group() const { return fp16() ? 16 : 32; }
   u32 rows() const { return total != 0 ? total : m; }
 
-  // Byte offsets, by the layouts of the facts.
+  // Byte offsets, by the layouts of the NPU.
   std::size_t AtA(u32 row, u32 kk) const {
     const u32 c2 = 16 / in_size();
     return in_size() * (layout == Layout::kFlat
