@@ -368,8 +368,10 @@ TEST(Wait, WhatAJobHoldsIsGoneBeforeItsCompletion) {
 
 TEST(SetAside, AHungCoreTakesNoMore) {
   LocalQueue queue(simulated());
+  Gate gate;  // the core is lost while something waits for it
   const auto lost = submit(queue,
-                           {[](std::uint32_t) {
+                           {[keeper = gate.keeper()](std::uint32_t core) {
+                              static_cast<void>(keeper(core));
                               Outcome outcome;
                               outcome.error = Errc::hung;
                               outcome.lose_core = true;
@@ -378,6 +380,7 @@ TEST(SetAside, AHungCoreTakesNoMore) {
                             10},
                            2);
   const auto stranded = submit(queue, idle(), 2);
+  gate.open();
   EXPECT_EQ(finish(queue, lost).error, Errc::hung);
   EXPECT_EQ(finish(queue, stranded).error, Errc::no_device);
   EXPECT_EQ(queue.usable_mask(), 5);
