@@ -27,6 +27,19 @@ struct rkc_cost {
 	u64 bytes;	/* DDR traffic: features, weights and outputs, once each */
 };
 
+/* Estimates are made of these; slow ones, as they bound how long to wait. */
+#define RKC_EST_SUBMIT_NS	170000	/* the dearest submit that boards showed */
+#define RKC_EST_BLOCK_NS	18000	/* a further program of a link chain */
+#define RKC_EST_MACS_PER_NS	100	/* a tenth of int8, a fifth of fp16 at full rate */
+#define RKC_EST_BYTES_PER_NS	4	/* half of what the slowest table shows for one core */
+
+/* How long @count blocks that cost @c may take on a core, ns. */
+static inline u64 rkc_estimate_ns(const struct rkc_cost *c, u32 count, u32 submits)
+{
+	return (u64)submits * RKC_EST_SUBMIT_NS + (u64)count * RKC_EST_BLOCK_NS +
+	       c->macs / RKC_EST_MACS_PER_NS + c->bytes / RKC_EST_BYTES_PER_NS;
+}
+
 /**
  * struct rkc_checked - what checking found out about a chain
  * @cost: sums

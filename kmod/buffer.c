@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Device memory that user space sees: made through the stock driver, or adopted.
+ *
+ * All of it under rkchain.driver_sem, so that the driver cannot go meanwhile.
+ */
+#include <linux/dma-buf.h>
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+static void buffer_free(struct kref *ref)
+{
+	struct buffer *buffer = container_of(ref, struct buffer, ref);
+
+	client_user_uncharge(buffer->user, buffer->bo.size, 0, 0);
+	client_user_put(buffer->user);
+	stock_bo_release(&buffer->bo);
+	kfree(buffer);
+}
+
+void buffer_put(struct buffer *buffer)
+{
+	kref_put(&buffer->ref, buffer_free);
+}
+
+/* Looks an id up; whoever gets a buffer puts it. */
+struct buffer *buffer_get(struct client *client, u32 id)
+{
+	struct buffer *buffer;
+
+	mutex_lock(&client->ids);
+	buffer = xa_load(&client->bufs, id);
+	if (buffer)
+		kref_get(&buffer->ref);
+	mutex_unlock(&client->ids);
+	return buffer;
+}
+
+static struct buffer *buffer_alloc(struct client *client)
+{
+	struct buffer *buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
+
+	if (buffer) {
+		kref_init(&buffer->ref);
+		buffer->user = client_user_get(client->user);
+	}
+	return buffer;
+}
+
+/* Gives it an id that this open of the device has never used. */
+static int buffer_publish(struct client *client, struct buffer *buffer, u32 *id)
+{
+	int ret;
+
+	do {
+		*id = atomic_inc_return(&rkchain.next_id);
+		ret = *id ? xa_insert(&client->bufs, *id, buffer, GFP_KERNEL_ACCOUNT) : -EBUSY;
+	} while (ret == -EBUSY);
+	return ret;
+}
+
+int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct rkc_err *err)
+{
+	const u64 size = PAGE_ALIGN(arg->size);
+	struct stock_file *file;
+	struct dma_buf *dmabuf;
+	struct buffer *buffer;
+	int ret;
+
+	if (arg->flags & ~RKCHAIN_BUF_WRITE_COMBINE)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, arg->flags,
+			      RKCHAIN_BUF_WRITE_COMBINE);
+	if (arg->reserved)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_RESERVED, arg->reserved, 0);
+	if (!arg->size || arg->size >= 1ULL << 32)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_SIZE, arg->size, (1ULL << 32) - 1);
+	file = client_file(client, err);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	buffer = buffer_alloc(client);
+	if (!buffer)
+		return -ENOMEM;
+	ret = client_user_charge(client->user, size, 0, 0, err);
+	if (ret)
+		goto free;
+	ret = stock_bo_create(file, size, arg->flags & RKCHAIN_BUF_WRITE_COMBINE ?
+			      STOCK_WRITE_COMBINE : STOCK_CACHED, &buffer->bo, err);
+	if (ret) {
+		client_user_uncharge(client->user, size, 0, 0);
+		goto free;
+	}
+
+	ret = get_unused_fd_flags(O_CLOEXEC);
+	if (ret < 0)
+		goto put;
+	arg->fd = ret;
+	dmabuf = stock_bo_export(&buffer->bo);
+	ret = PTR_ERR_OR_ZERO(dmabuf);
+	if (ret)
+		goto put_fd;
+	arg->iova = buffer->bo.iova;
+	ret = buffer_publish(client, buffer, &arg->id);
+	if (ret)
+		goto put_dmabuf;
+	fd_install(arg->fd, dmabuf->file);
+	return 0;
+
+put_dmabuf:
+	fput(dmabuf->file);
+put_fd:
+	put_unused_fd(arg->fd);
+put:
+	buffer_put(buffer);
+	return ret;
+free:
+	client_user_put(buffer->user);
+	kfree(buffer);
+	return ret;
+}
+
+int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rkc_err *err)
+{
+	struct stock_file *file;
+	struct buffer *buffer;
+	int ret;
+
+	if (arg->flags)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, arg->flags, 0);
+	file = client_file(client, err);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	buffer = buffer_alloc(client);
+	if (!buffer)
+		return -ENOMEM;
+	ret = stock_bo_adopt(file, arg->drm_fd, arg->handle, &buffer->bo, err);
+	if (ret)
+		goto free;
+	ret = client_user_charge(client->user, buffer->bo.size, 0, 0, err);
+	if (ret)
+		goto release;
+	arg->iova = buffer->bo.iova;
+	arg->size = buffer->bo.size;
+	ret = buffer_publish(client, buffer, &arg->id);
+	if (ret)
+		buffer_put(buffer);
+	return ret;
+
+release:
+	stock_bo_release(&buffer->bo);
+free:
+	client_user_put(buffer->user);
+	kfree(buffer);
+	return ret;
+}
+
+int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err)
+{
+	struct buffer *buffer;
+
+	if (arg->reserved)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_RESERVED, arg->reserved, 0);
+	mutex_lock(&client->ids);
+	buffer = xa_erase(&client->bufs, arg->id);
+	mutex_unlock(&client->ids);
+	if (!buffer)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, arg->id, 0);
+	buffer_put(buffer);
+	return 0;
+}
+
+int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_err *err)
+{
+	const u32 both = RKCHAIN_SYNC_TO_DEVICE | RKCHAIN_SYNC_FROM_DEVICE;
+	struct stock_file *file;
+	struct buffer *buffer;
+	u64 size;
+	int ret;
+
+	if (!arg->direction || arg->direction & ~both)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_DIRECTION, arg->direction, both);
+	buffer = buffer_get(client, arg->id);
+	if (!buffer)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, arg->id, 0);
+	if (!buffer->bo.obj) {
+		ret = refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, arg->id, 0);
+		goto out;
+	}
+	file = client_file(client, err);
+	if (IS_ERR(file)) {
+		ret = PTR_ERR(file);
+		goto out;
+	}
+	size = arg->size ?: buffer->bo.size - min(arg->offset, buffer->bo.size);
+	if (!size || arg->offset >= buffer->bo.size || size > buffer->bo.size - arg->offset)
+		ret = refuse(err, -EINVAL, RKCHAIN_REASON_RANGE, arg->offset + size,
+			     buffer->bo.size);
+	else
+		ret = stock_bo_sync(file, &buffer->bo, arg->offset, size, arg->direction);
+out:
+	buffer_put(buffer);
+	return ret;
+}

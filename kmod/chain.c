@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Registered chains: what user space hands over is copied block by block,
+ * recognised, checked and forgotten; what is kept is which matmul each block
+ * computes.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+/* The program stands behind the tasks, at a multiple of this. */
+#define PROGRAM_ALIGN	64
+
+static u32 program_offset(u32 count)
+{
+	return ALIGN(stock_task_bytes(count), PROGRAM_ALIGN);
+}
+
+/* Enough for the tasks and the program of any mode: link programs are the longest. */
+static u64 chain_bytes(u32 count)
+{
+	return PAGE_ALIGN(program_offset(count) + (u64)count * RKC_FULL_WORDS * sizeof(u64));
+}
+
+static void chain_free(struct chain *chain)
+{
+	u32 i;
+
+	stock_bo_release(&chain->bo);
+	for (i = 0; i < chain->nuses; i++)
+		buffer_put(chain->uses[i].buffer);
+	client_user_uncharge(chain->user, chain_bytes(chain->count), 1, chain->count);
+	client_user_put(chain->user);
+	kvfree(chain->uses);
+	kvfree(chain->blocks);
+	kfree(chain);
+}
+
+static void chain_free_work(struct work_struct *work)
+{
+	chain_free(container_of(work, struct chain, free));
+}
+
+static void chain_last_put(struct kref *ref)
+{
+	struct chain *chain = container_of(ref, struct chain, ref);
+
+	/* The last one to let go may hold rkchain.lock. */
+	queue_work(rkchain.workqueue, &chain->free);
+}
+
+void chain_put(struct chain *chain)
+{
+	kref_put(&chain->ref, chain_last_put);
+}
+
+struct chain *chain_get(struct client *client, u32 id)
+{
+	struct chain *chain;
+
+	mutex_lock(&client->ids);
+	chain = xa_load(&client->chains, id);
+	if (chain)
+		kref_get(&chain->ref);
+	mutex_unlock(&client->ids);
+	return chain;
+}
+
+/* ---- creation ---- */
+
+static int check_args(const struct rkchain_chain_create *arg, struct rkc_err *err)
+{
+	const struct rkc_program shape = {
+		.nwords = arg->size / sizeof(u64),
+		.count = arg->count,
+		.stride = arg->stride,
+		.body = arg->body,
+		.link = arg->flags & RKCHAIN_CHAIN_LINK,
+	};
+
+	if (arg->flags & ~RKCHAIN_CHAIN_LINK)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, arg->flags, RKCHAIN_CHAIN_LINK);
+	if (arg->reserved)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_RESERVED, arg->reserved, 0);
+	if (arg->size % sizeof(u64))
+		return refuse(err, -EINVAL, RKCHAIN_REASON_SIZE, arg->size, sizeof(u64));
+	if (arg->buffer_count > MAX_BUFFERS)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_SIZE, arg->buffer_count, MAX_BUFFERS);
+	if (rkc_program_shape(&shape, err))
+		return -EINVAL;
+	/* It has to fit every mode, as the mode may change. */
+	if (arg->count > RKC_WAIT_MAX)
+		return refuse(err, -EINVAL, RKC_TOO_LONG, arg->count, RKC_WAIT_MAX);
+	return 0;
+}
+
+/* Copies each block once, and keeps what it computes. */
+static int recognise(struct chain *chain, const struct rkchain_chain_create *arg,
+		     struct rkc_err *err)
+{
+	const u64 nwords = arg->size / sizeof(u64);
+	const u32 last = arg->count - 1;
+	const u64 tail = nwords - (u64)last * arg->stride;
+	const u64 most = max_t(u64, last ? arg->stride : 0, tail);
+	struct rkc_recogniser *recogniser = kvzalloc(sizeof(*recogniser), GFP_KERNEL);
+	u64 *words = kvmalloc_array(most, sizeof(u64), GFP_KERNEL);
+	int ret = recogniser && words ? 0 : -ENOMEM;
+	u32 i;
+
+	for (i = 0; !ret && i <= last; i++) {
+		const u64 at = (u64)i * arg->stride;
+		const u32 total = i == last ? tail : arg->stride;
+		const bool link = arg->flags & RKCHAIN_CHAIN_LINK && i != last;
+
+		if (copy_from_user(words, u64_to_user_ptr(arg->programs) + at * sizeof(u64),
+				   total * sizeof(u64))) {
+			ret = -EFAULT;
+		} else if (rkc_recognise(recogniser, words, arg->body, total, link,
+					 &chain->blocks[i], err)) {
+			err->block = i;
+			ret = -EINVAL;
+		}
+		cond_resched();
+	}
+	kvfree(words);
+	kvfree(recogniser);
+	return ret;
+}
+
+/* Copies what the caller says of his buffers. */
+static int copy_uses(const struct rkchain_chain_create *arg, struct rkchain_buf_use *uses,
+		     struct rkc_err *err)
+{
+	const u32 known = RKCHAIN_USE_READ | RKCHAIN_USE_WRITE | RKCHAIN_USE_SYNC;
+	u32 i;
+
+	if (copy_from_user(uses, u64_to_user_ptr(arg->buffers),
+			   arg->buffer_count * sizeof(*uses)))
+		return -EFAULT;
+	for (i = 0; i < arg->buffer_count; i++)
+		if (uses[i].flags & ~known) {
+			refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, uses[i].flags, known);
+			err->block = i;
+			return -EINVAL;
+		}
+	return 0;
+}
+
+/* Looks the declared buffers up and holds them. */
+static int hold_buffers(struct client *client, struct chain *chain,
+			const struct rkchain_buf_use *uses, u32 count, struct rkc_buf *bufs,
+			struct rkc_err *err)
+{
+	struct buffer *buffer;
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; !ret && i < count; i++) {
+		buffer = buffer_get(client, uses[i].id);
+		if (!buffer) {
+			ret = refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, uses[i].id, 0);
+			err->block = i;
+			break;
+		}
+		chain->uses[chain->nuses++] = (struct chain_use){ buffer, uses[i].flags };
+		if (!buffer->bo.obj) {
+			ret = refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, uses[i].id, 0);
+			err->block = i;
+		}
+		bufs[i].iova = buffer->bo.iova;
+		bufs[i].size = buffer->bo.size;
+		bufs[i].flags = (uses[i].flags & RKCHAIN_USE_READ ? RKC_BUF_READ : 0) |
+				(uses[i].flags & RKCHAIN_USE_WRITE ? RKC_BUF_WRITE : 0);
+	}
+	return ret;
+}
+
+static int check(struct chain *chain, const struct rkc_buf *bufs, struct rkc_err *err)
+{
+	if (rkc_bufs_check(bufs, chain->nuses, err) ||
+	    rkc_chain_check(chain->blocks, chain->count, bufs, chain->nuses,
+			    param_ordered(param_mode()), &chain->checked, err))
+		return -EINVAL;
+	chain->estimate_ns = rkc_estimate_ns(&chain->checked.cost, chain->count, 1);
+	if (chain->estimate_ns > param_hang_ns() / 2)
+		return refuse(err, -E2BIG, RKCHAIN_REASON_TOO_COSTLY, chain->estimate_ns,
+			      param_hang_ns() / 2);
+	return 0;
+}
+
+/* The part of the creation that needs the driver; nothing here touches user memory. */
+static int build(struct client *client, struct chain *chain, const struct rkchain_buf_use *uses,
+		 u32 count, struct rkc_buf *bufs, struct rkc_err *err)
+{
+	struct stock_file *file = client_file(client, err);
+	int ret = PTR_ERR_OR_ZERO(file);
+
+	if (!ret)
+		ret = sched_attach(rkchain.stock);
+	if (!ret)
+		ret = hold_buffers(client, chain, uses, count, bufs, err);
+	if (!ret)
+		ret = check(chain, bufs, err);
+	if (!ret)
+		ret = stock_bo_create(file, chain_bytes(chain->count), STOCK_KERNEL, &chain->bo,
+				      err);
+	if (!ret)
+		ret = chain_emit(chain, file, chain_mode(chain));
+	return ret;
+}
+
+static int publish(struct client *client, struct chain *chain, u32 *id)
+{
+	int ret;
+
+	do {
+		*id = atomic_inc_return(&rkchain.next_id);
+		ret = *id ? xa_insert(&client->chains, *id, chain, GFP_KERNEL_ACCOUNT) : -EBUSY;
+	} while (ret == -EBUSY);
+	return ret;
+}
+
+/**
+ * chain_create() - CHAIN_CREATE
+ * @client: whose
+ * @arg: of the caller
+ * @err: filled on refusal
+ *
+ * User memory is read before driver_sem is taken, as it may be as slow as its owner
+ * likes.
+ *
+ * Return: 0, -EINVAL, -E2BIG, -EFAULT, -EDQUOT, -ENOMEM, -ENODEV.
+ */
+int chain_create(struct client *client, struct rkchain_chain_create *arg, struct rkc_err *err)
+{
+	struct rkchain_buf_use *uses = NULL;
+	struct rkc_buf *bufs = NULL;
+	struct chain *chain;
+	int ret;
+	u32 i;
+
+	ret = check_args(arg, err);
+	if (ret)
+		return ret;
+	chain = kzalloc(sizeof(*chain), GFP_KERNEL_ACCOUNT);
+	if (!chain)
+		return -ENOMEM;
+	ret = client_user_charge(client->user, chain_bytes(arg->count), 1, arg->count, err);
+	if (ret) {
+		kfree(chain);
+		return ret;
+	}
+	kref_init(&chain->ref);
+	INIT_WORK(&chain->free, chain_free_work);
+	for (i = 0; i < RKC_CORES; i++)
+		INIT_LIST_HEAD(&chain->quarantine[i]);
+	chain->user = client_user_get(client->user);
+	chain->count = arg->count;
+
+	ret = -ENOMEM;
+	chain->blocks = kvcalloc(arg->count, sizeof(*chain->blocks), GFP_KERNEL_ACCOUNT);
+	/* One more: there may be none. */
+	chain->uses = kvcalloc(arg->buffer_count + 1, sizeof(*chain->uses), GFP_KERNEL_ACCOUNT);
+	uses = kvcalloc(arg->buffer_count + 1, sizeof(*uses), GFP_KERNEL);
+	bufs = kvcalloc(arg->buffer_count + 1, sizeof(*bufs), GFP_KERNEL);
+	if (!chain->blocks || !chain->uses || !uses || !bufs)
+		goto out;
+	ret = copy_uses(arg, uses, err);
+	if (!ret)
+		ret = recognise(chain, arg, err);
+	if (ret)
+		goto out;
+
+	down_read(&rkchain.driver_sem);
+	ret = build(client, chain, uses, arg->buffer_count, bufs, err);
+	if (!ret) {
+		arg->found = (chain->checked.replayable ? RKCHAIN_CHAIN_REPLAYABLE : 0) |
+			     (chain->checked.aliases ? RKCHAIN_CHAIN_FEEDS_ON : 0);
+		arg->macs = chain->checked.cost.macs;
+		arg->bytes = chain->checked.cost.bytes;
+		arg->estimate_ns = chain->estimate_ns;
+		ret = publish(client, chain, &arg->id);
+	}
+	up_read(&rkchain.driver_sem);
+out:
+	kvfree(bufs);
+	kvfree(uses);
+	if (ret)
+		chain_free(chain);
+	return ret;
+}
+
+int chain_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err)
+{
+	struct chain *chain;
+
+	if (arg->reserved)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_RESERVED, arg->reserved, 0);
+	mutex_lock(&client->ids);
+	chain = xa_erase(&client->chains, arg->id);
+	mutex_unlock(&client->ids);
+	if (!chain)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_CHAIN_ID, arg->id, 0);
+	chain_put(chain);
+	/* When nothing runs it, its memory is back when the call is. */
+	flush_workqueue(rkchain.workqueue);
+	return 0;
+}
+
+/* ---- running ---- */
+
+/* The mode to run it in; what needs an order that the mode does not keep runs singly. */
+u32 chain_mode(const struct chain *chain)
+{
+	const u32 mode = param_mode();
+
+	return chain->checked.aliases && !param_ordered(mode) ? RKC_SINGLE : mode;
+}
+
+/* Lays the program out; nothing may be running it. */
+int chain_emit(struct chain *chain, struct stock_file *f, u32 mode)
+{
+	const u32 offset = program_offset(chain->count);
+	const u64 iova = chain->bo.iova + offset;
+	struct rkc_measure measure;
+	u32 i;
+
+	if (rkc_chain_measure(mode, chain->count, &measure, NULL) ||
+	    rkc_chain_emit(mode, chain->blocks, chain->count, iova, chain->bo.vaddr + offset,
+			   NULL))
+		return -EINVAL;
+	for (i = 0; i < measure.tasks * measure.submits; i++)
+		stock_put_task(&chain->bo, i, iova + (u64)i * measure.stride * sizeof(u64),
+			       measure.regcfg_amount);
+	chain->emitted = mode;
+	return stock_bo_sync(f, &chain->bo, 0, chain->bo.size, RKCHAIN_SYNC_TO_DEVICE);
+}
+
+/* Cache maintenance of what was declared SYNC, before or after a run. */
+int chain_sync(struct chain *chain, struct stock_file *f, u32 direction)
+{
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; !ret && i < chain->nuses; i++) {
+		const struct chain_use *use = &chain->uses[i];
+
+		if (!(use->flags & RKCHAIN_USE_SYNC))
+			continue;
+		/* What the NPU only reads is as the CPU left it. */
+		if (direction == RKCHAIN_SYNC_FROM_DEVICE && !(use->flags & RKCHAIN_USE_WRITE))
+			continue;
+		ret = stock_bo_sync(f, &use->buffer->bo, 0, use->buffer->bo.size, direction);
+	}
+	return ret;
+}
+
+/* The NPU may (@by 1) or no longer can (@by -1) touch all of it; under rkchain.lock. */
+void chain_pin(struct chain *chain, int by)
+{
+	u32 i;
+
+	chain->bo.pins += by;
+	for (i = 0; i < chain->nuses; i++)
+		chain->uses[i].buffer->bo.pins += by;
+}

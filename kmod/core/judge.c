@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "judge.h"
+#include "window.h"
+
+struct rkc_verdict rkc_judge(const struct rkc_return *r)
+{
+	struct rkc_verdict v = { RKC_FATE_DONE, false, false };
+
+	if (!r->error)
+		return v;
+	if (r->error == -RKC_ENODEV) {
+		v.fate = RKC_FATE_GONE;
+		return v;
+	}
+	/* Nobody but the job itself waits for a whole time-out. */
+	if (r->hung || (r->error == -RKC_ETIMEDOUT && r->age_ns >= RKC_STOCK_TIMEOUT_NS)) {
+		v.fate = RKC_FATE_HUNG;
+		v.strike = true;
+	} else if (r->replayable && !r->retries) {
+		v.fate = RKC_FATE_AGAIN;
+	} else {
+		v.fate = RKC_FATE_HIT;
+	}
+	/* On core 0 the driver takes what gives up off its list. */
+	v.poisoned = !r->committed && r->core > 0;
+	return v;
+}

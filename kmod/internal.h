@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the module know of each other.
+ *
+ * Threat model.  User space may do anything with its memory at any time, pass any
+ * number, and close or fork at any point.  So: what is copied is copied once and
+ * used from the copy; ids are looked up, never followed; the NPU fetches only what
+ * rkc_chain_emit() wrote from checked descriptors into memory that user space never
+ * sees, and touches only buffers that the chain holds.
+ *
+ * Lock order: driver_sem, client.ids, files_lock, lock, stock.lock.
+ *
+ *	driver_sem	read: the stock driver stays; write: it goes
+ *	client.ids	tables of a client
+ *	files_lock	the workers' files
+ *	lock		everything about jobs and cores
+ *	stock.lock	the list of a driver's buffer objects
+ */
+#ifndef RKCHAIN_INTERNAL_H
+#define RKCHAIN_INTERNAL_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include <rkchain.h>
+
+#include "core/chain.h"
+#include "core/check.h"
+#include "core/judge.h"
+#include "core/rotor.h"
+#include "core/share.h"
+#include "core/window.h"
+
+#define MAX_BUFFERS	256	/* that a chain declares */
+#define MAX_SUBMIT	256	/* chains of one SUBMIT */
+#define SLOTS		1024	/* completions of a client, due or not collected */
+
+struct dma_buf;
+struct device;
+struct drm_gem_object;
+struct file;
+struct task_struct;
+
+/* Fills a report and gives back an errno, for one-line refusals. */
+static inline int refuse(struct rkc_err *err, int error, u32 reason, u64 value, u64 limit)
+{
+	rkc_refuse(err, reason, RKC_NO_WORD, 0, value, limit);
+	return error;
+}
+
+/* ---- stock.c: the driver underneath -------------------------------------- */
+
+/**
+ * struct stock - a stock driver that somebody has named
+ * @versions: of driver and hardware, as it says itself
+ */
+struct stock;
+
+/* An open file of ours on its node.  Counted; the last one to let go closes it. */
+struct stock_file;
+
+enum stock_memory {
+	STOCK_CACHED,
+	STOCK_WRITE_COMBINE,
+	STOCK_KERNEL,		/* cached, mapped, and the driver may read tasks there */
+	STOCK_ADOPTED,		/* somebody else made it, cached or not */
+};
+
+/**
+ * struct stock_bo - memory that the driver made
+ * @file: keeps the driver's device; NULL when there is no memory
+ * @link: in the driver's list
+ * @obj: the module's reference, NULL once the driver has gone
+ * @iova: for the NPU
+ * @size: bytes, whole pages
+ * @vaddr: the kernel's mapping, where there is one
+ * @kind: what it is for
+ * @pins: failed chains that may still write to it
+ */
+struct stock_bo {
+	struct stock_file *file;
+	struct list_head link;
+	struct drm_gem_object *obj;
+	u64 iova;
+	u64 size;
+	void *vaddr;
+	int pins;
+	enum stock_memory kind;
+};
+
+int stock_create(int fd, struct stock **stock, struct rkc_err *err);
+void stock_put(struct stock *s);
+bool stock_is(const struct stock *s, const struct device *dev);
+const void *stock_identity(const struct stock *s);
+u32 stock_driver_version(const struct stock *s);
+u32 stock_hw_version(const struct stock *s);
+bool stock_alone(const struct stock *s);
+void stock_drop_bos(struct stock *s, bool gone);
+
+struct stock_file *stock_open(struct stock *s);
+struct stock_file *stock_file_get(struct stock_file *f);
+void stock_file_put(struct stock_file *f);
+struct stock *stock_of(const struct stock_file *f);
+
+int stock_bo_create(struct stock_file *f, u64 size, enum stock_memory kind, struct stock_bo *bo,
+		    struct rkc_err *err);
+int stock_bo_adopt(struct stock_file *f, int fd, u32 handle, struct stock_bo *bo,
+		   struct rkc_err *err);
+void stock_bo_release(struct stock_bo *bo);
+struct dma_buf *stock_bo_export(struct stock_bo *bo);
+int stock_bo_sync(struct stock_file *f, const struct stock_bo *bo, u64 offset, u64 size,
+		  u32 directions);
+
+/**
+ * struct stock_run - one blocking submit
+ * @bo: holds the tasks, at its start, and their programs
+ * @core: where
+ * @start: first task
+ * @number: tasks
+ * @hw_ns: out, time on the NPU
+ * @committed: out, the driver gave it to the hardware
+ */
+struct stock_run {
+	const struct stock_bo *bo;
+	u32 core;
+	u32 start;
+	u32 number;
+	u64 hw_ns;
+	bool committed;
+};
+
+void stock_put_task(const struct stock_bo *bo, u32 index, u64 iova, u32 regcfg_amount);
+size_t stock_task_bytes(u32 tasks);
+int stock_submit(struct stock_file *f, struct stock_run *run);
+int stock_reset(struct stock_file *f);
+int stock_domain(struct stock_file *f);
+
+/* ---- client.c: one open file, and its user ------------------------------- */
+
+/**
+ * struct client_user - what the clients of one user id hold together
+ * @bytes: of device memory
+ * @chains: registered
+ * @blocks: of these chains
+ */
+struct client_user {
+	struct list_head link;
+	kuid_t uid;
+	u32 refs;
+	u64 bytes;
+	u64 chains;
+	u64 blocks;
+};
+
+struct client_user *client_user_get(struct client_user *user);
+void client_user_put(struct client_user *user);
+int client_user_charge(struct client_user *user, u64 bytes, u64 chains, u64 blocks,
+		       struct rkc_err *err);
+void client_user_uncharge(struct client_user *user, u64 bytes, u64 chains, u64 blocks);
+
+struct client {
+	struct kref ref;
+	struct client_user *user;
+	struct mutex ids;
+	struct xarray bufs;
+	struct xarray chains;
+	struct stock_file *file;	/* under ids: what its memory is made through */
+
+	struct mutex collect;		/* one at a time takes completions */
+	/* the rest under rkchain.lock */
+	bool closed;
+	struct list_head active;	/* in rkchain.active while it has a queue */
+	struct list_head queue;		/* jobs that wait, in ascending order */
+	struct list_head live;		/* jobs that have not ended, in ascending order */
+	struct list_head readable;	/* records for read() */
+	struct xarray jobs;		/* by sequence, until collected */
+	u32 slots;
+	u64 next;			/* sequence number */
+	struct rkc_share share;
+	wait_queue_head_t changed;
+};
+
+void client_put(struct client *client);
+struct stock_file *client_file(struct client *client, struct rkc_err *err);
+extern const struct file_operations client_fops;
+
+/* ---- buffer.c ------------------------------------------------------------ */
+
+struct buffer {
+	struct kref ref;
+	struct client_user *user;
+	struct stock_bo bo;
+};
+
+int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct rkc_err *err);
+int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rkc_err *err);
+int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err);
+int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_err *err);
+struct buffer *buffer_get(struct client *client, u32 id);
+void buffer_put(struct buffer *buffer);
+
+/* ---- chain.c ------------------------------------------------------------- */
+
+struct chain_use {
+	struct buffer *buffer;
+	u32 flags;		/* RKCHAIN_USE_* */
+};
+
+/**
+ * struct chain - a registered chain
+ * @bo: tasks and program; only the module has ever seen it
+ * @blocks: what each block computes
+ * @uses: buffers that it holds
+ * @emitted: mode that the program in @bo is laid out in
+ * @checked: cost, and what may be done with it
+ * @estimate_ns: of a run in the costliest mode
+ * @running: a core has it
+ * @quarantine: of a core that it failed on
+ */
+struct chain {
+	struct kref ref;
+	struct work_struct free;
+	struct client_user *user;
+	struct stock_bo bo;
+	struct rkc_matmul *blocks;
+	struct chain_use *uses;
+	u32 count;
+	u32 nuses;
+	u32 emitted;
+	struct rkc_checked checked;
+	u64 estimate_ns;
+	/* under rkchain.lock */
+	bool running;
+	struct list_head quarantine[RKC_CORES];
+};
+
+int chain_create(struct client *client, struct rkchain_chain_create *arg, struct rkc_err *err);
+int chain_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err);
+struct chain *chain_get(struct client *client, u32 id);
+void chain_put(struct chain *chain);
+u32 chain_mode(const struct chain *chain);
+int chain_emit(struct chain *chain, struct stock_file *f, u32 mode);
+int chain_sync(struct chain *chain, struct stock_file *f, u32 direction);
+void chain_pin(struct chain *chain, int by);
+
+/* ---- sched.c: jobs, cores, recovery -------------------------------------- */
+
+int sched_init(void);
+void sched_exit(void);
+int sched_attach(struct stock *stock);
+void sched_detach(void);
+int sched_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err);
+int sched_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err);
+ssize_t sched_read(struct client *client, char __user *to, size_t size, bool block);
+void sched_close(struct client *client);
+void sched_stop(bool gone);
+void sched_resume(void);
+int sched_suspend(void);
+
+/* ---- main.c: what there is once ------------------------------------------ */
+
+struct core {
+	u32 id;
+	struct task_struct *thread;
+	wait_queue_head_t wake;
+	struct stock_file *file;	/* a file of its own, as drm is slow when shared */
+	struct job *job;
+	u64 submitted;			/* since when the driver has it, 0 = it has not */
+	bool hung;			/* a reset was meant for it */
+	u32 strikes;
+	struct list_head quarantine;	/* chains that it may still be running */
+};
+
+struct rkchain {
+	struct rw_semaphore driver_sem;
+	struct stock *stock;		/* written under driver_sem and lock */
+	struct mutex files_lock;
+	struct stock_file *watch_file;
+	struct workqueue_struct *workqueue;
+	struct work_struct detach;
+	atomic_t next_id;
+
+	struct mutex lock;
+	struct list_head active;
+	u32 clients;
+	struct rkc_rotor rotor;
+	struct core cores[RKC_CORES];
+	u32 aside;
+	u32 poisoned;
+	u64 level;			/* share.had of the client served last */
+	u64 generation;
+	bool stopping;			/* the driver is about to go */
+	bool suspended;
+	bool resetting;
+	wait_queue_head_t gate;		/* of what waits to be submitted */
+	u32 gate_turn;			/* counts what may have opened it */
+	wait_queue_head_t idle;		/* a core has become idle */
+	struct task_struct *watch;
+	wait_queue_head_t watch_wake;
+	bool watch_kick;
+	bool watch_asleep;		/* until it is kicked */
+	u32 deadlines;			/* jobs that have one and have not ended */
+};
+
+extern struct rkchain rkchain;
+
+u32 param_mode(void);
+bool param_ordered(u32 mode);
+u64 param_hang_ns(void);
+u32 param_strikes(void);
+u64 param_quota_bytes(void);
+u64 param_quota_chains(void);
+u64 param_quota_blocks(void);
+
+int provide(struct rkchain_provide *arg, struct rkc_err *err);
+
+#endif /* RKCHAIN_INTERNAL_H */

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * rkchain: a system service that runs chains of matmul programs on the NPU of the
+ * RK3588, on top of the stock rknpu driver.
+ *
+ * The module's parameters, the device node, and the comings and goings of the
+ * driver underneath.
+ */
+#include <linux/capability.h>
+#include <linux/device.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/platform_device.h>
+#include <linux/suspend.h>
+
+#include "internal.h"
+
+struct rkchain rkchain;
+
+/* ---- parameters ---- */
+
+static u32 mode = RKC_LINK;
+static bool feed_on;
+static u32 hang_ms = 1000;
+static u32 strikes = 3;
+static u32 quota_mbytes = 3072;
+static u32 quota_chains = 16384;
+static u32 quota_blocks = 262144;
+
+static int mode_set(const char *text, const struct kernel_param *param)
+{
+	u32 i;
+
+	for (i = 0; i < RKC_MODES; i++)
+		if (sysfs_streq(text, rkc_mode_name(i))) {
+			WRITE_ONCE(mode, i);
+			return 0;
+		}
+	pr_info("rkchain: chain_mode can be wait, wait41, link or single\n");
+	return -EINVAL;
+}
+
+static int mode_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%s\n", rkc_mode_name(READ_ONCE(mode)));
+}
+
+static const struct kernel_param_ops mode_ops = { .set = mode_set, .get = mode_get };
+
+static int bounded_set(const char *text, const struct kernel_param *param, u32 least, u32 most)
+{
+	u32 value;
+	int ret = kstrtou32(text, 0, &value);
+
+	if (ret)
+		return ret;
+	if (value < least || value > most) {
+		pr_info("rkchain: %s can be %u to %u\n", param->name, least, most);
+		return -EINVAL;
+	}
+	WRITE_ONCE(*(u32 *)param->arg, value);
+	return 0;
+}
+
+/* Below half the driver's time-out, so that the module is the one that acts first. */
+static int hang_set(const char *text, const struct kernel_param *param)
+{
+	return bounded_set(text, param, 20, RKC_STOCK_TIMEOUT_MS / 2);
+}
+
+static int strikes_set(const char *text, const struct kernel_param *param)
+{
+	return bounded_set(text, param, 1, 1000000);
+}
+
+static const struct kernel_param_ops hang_ops = { .set = hang_set, .get = param_get_uint };
+static const struct kernel_param_ops strikes_ops = { .set = strikes_set, .get = param_get_uint };
+
+module_param_cb(chain_mode, &mode_ops, NULL, 0644);
+MODULE_PARM_DESC(chain_mode, "how chains are laid out: wait, wait41, link or single (link)");
+module_param(feed_on, bool, 0644);
+MODULE_PARM_DESC(feed_on,
+		 "this NPU keeps the order of blocks in modes wait and wait41 too (N)");
+module_param_cb(hang_ms, &hang_ops, &hang_ms, 0644);
+MODULE_PARM_DESC(hang_ms,
+		 "age at which a chain is taken for hung, 20 to 3000; none may be estimated at more than half (1000)");
+module_param_cb(strikes, &strikes_ops, &strikes, 0644);
+MODULE_PARM_DESC(strikes, "failures in a row after which a core is set aside (3)");
+module_param(quota_mbytes, uint, 0644);
+MODULE_PARM_DESC(quota_mbytes, "MiB of device memory that a user may hold (3072)");
+module_param(quota_chains, uint, 0644);
+MODULE_PARM_DESC(quota_chains, "chains that a user may hold (16384)");
+module_param(quota_blocks, uint, 0644);
+MODULE_PARM_DESC(quota_blocks, "blocks of all of a user's chains (262144)");
+
+u32 param_mode(void)
+{
+	return READ_ONCE(mode);
+}
+
+/* In link and single mode a program is started when the one before it has ended. */
+bool param_ordered(u32 in)
+{
+	return in == RKC_LINK || in == RKC_SINGLE || READ_ONCE(feed_on);
+}
+
+u64 param_hang_ns(void)
+{
+	return (u64)READ_ONCE(hang_ms) * NSEC_PER_MSEC;
+}
+
+u32 param_strikes(void)
+{
+	return READ_ONCE(strikes);
+}
+
+u64 param_quota_bytes(void)
+{
+	return (u64)READ_ONCE(quota_mbytes) << 20;
+}
+
+u64 param_quota_chains(void)
+{
+	return READ_ONCE(quota_chains);
+}
+
+u64 param_quota_blocks(void)
+{
+	return READ_ONCE(quota_blocks);
+}
+
+/* ---- the driver underneath ---- */
+
+/* One PROVIDE, release or unbind at a time. */
+static DEFINE_MUTEX(provider_lock);
+/* Which driver it was whose cores have been poisoned. */
+static const void *last_identity;
+
+static void drop_driver(bool gone)
+{
+	struct stock *stock;
+
+	lockdep_assert_held(&provider_lock);
+	if (!rkchain.stock)
+		return;
+	/* Nothing is queued or runs from here on. */
+	sched_stop(gone);
+	down_write(&rkchain.driver_sem);
+	mutex_lock(&rkchain.lock);
+	stock = rkchain.stock;
+	rkchain.stock = NULL;
+	mutex_unlock(&rkchain.lock);
+	sched_detach();
+	stock_drop_bos(stock, gone);
+	up_write(&rkchain.driver_sem);
+	if (gone)
+		last_identity = NULL;
+	stock_put(stock);
+	sched_resume();
+}
+
+/**
+ * provide() - PROVIDE
+ * @arg: of the caller
+ * @err: filled on refusal
+ *
+ * Return: 0, -EPERM, -EINVAL, -EBADF, -ENODEV, -EOPNOTSUPP, -EBUSY, -ENOMEM.
+ */
+int provide(struct rkchain_provide *arg, struct rkc_err *err)
+{
+	struct stock *stock;
+	int ret = 0;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return refuse(err, -EPERM, RKCHAIN_REASON_PRIVILEGE, 0, CAP_SYS_ADMIN);
+	if (arg->flags & ~RKCHAIN_PROVIDE_RELEASE)
+		return refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, arg->flags,
+			      RKCHAIN_PROVIDE_RELEASE);
+	mutex_lock(&provider_lock);
+	if (arg->flags & RKCHAIN_PROVIDE_RELEASE) {
+		if (rkchain.stock)
+			drop_driver(false);
+		else
+			ret = refuse(err, -ENODEV, RKCHAIN_REASON_NO_PROVIDER, 0, 0);
+	} else if (rkchain.stock) {
+		ret = refuse(err, -EBUSY, RKCHAIN_REASON_PROVIDED, 0, 0);
+	} else {
+		ret = stock_create(arg->drm_fd, &stock, err);
+		if (!ret) {
+			down_write(&rkchain.driver_sem);
+			mutex_lock(&rkchain.lock);
+			rkchain.stock = stock;
+			rkchain.aside = 0;
+			/* The driver's lists are as they were, if it is the same one. */
+			if (last_identity != stock_identity(stock))
+				rkchain.poisoned = 0;
+			last_identity = stock_identity(stock);
+			rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL & ~rkchain.poisoned);
+			mutex_unlock(&rkchain.lock);
+			up_write(&rkchain.driver_sem);
+		}
+	}
+	mutex_unlock(&provider_lock);
+	return ret;
+}
+
+/*
+ * Unbinding does not wait for open files: what the module has of the driver must be
+ * gone before, or would be given back to something that no longer exists.
+ */
+static int bus_event(struct notifier_block *self, unsigned long event, void *data)
+{
+	if (event != BUS_NOTIFY_UNBIND_DRIVER)
+		return NOTIFY_DONE;
+	mutex_lock(&provider_lock);
+	if (rkchain.stock && stock_is(rkchain.stock, data))
+		drop_driver(true);
+	mutex_unlock(&provider_lock);
+	return NOTIFY_OK;
+}
+
+/* The kernel's threads go on while user space is frozen, so they have to be stopped. */
+static int pm_event(struct notifier_block *self, unsigned long event, void *unused)
+{
+	switch (event) {
+	case PM_HIBERNATION_PREPARE:
+	case PM_SUSPEND_PREPARE:
+	case PM_RESTORE_PREPARE:
+		return notifier_from_errno(sched_suspend());
+	case PM_POST_HIBERNATION:
+	case PM_POST_SUSPEND:
+	case PM_POST_RESTORE:
+		mutex_lock(&rkchain.lock);
+		rkchain.suspended = false;
+		mutex_unlock(&rkchain.lock);
+		sched_resume();
+		return NOTIFY_OK;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block bus_notifier = { .notifier_call = bus_event };
+static struct notifier_block pm_notifier = { .notifier_call = pm_event };
+
+/* ---- coming and going ---- */
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "rkchain",
+	.fops = &client_fops,
+	.mode = 0660,
+};
+
+static int __init rkchain_init(void)
+{
+	int ret;
+
+	init_rwsem(&rkchain.driver_sem);
+	mutex_init(&rkchain.files_lock);
+	mutex_init(&rkchain.lock);
+	ret = sched_init();
+	if (ret)
+		return ret;
+	ret = bus_register_notifier(&platform_bus_type, &bus_notifier);
+	if (ret)
+		goto sched;
+	ret = register_pm_notifier(&pm_notifier);
+	if (ret)
+		goto bus;
+	ret = misc_register(&device);
+	if (ret)
+		goto pm;
+	return 0;
+
+pm:
+	unregister_pm_notifier(&pm_notifier);
+bus:
+	bus_unregister_notifier(&platform_bus_type, &bus_notifier);
+sched:
+	sched_exit();
+	return ret;
+}
+
+static void __exit rkchain_exit(void)
+{
+	misc_deregister(&device);
+	unregister_pm_notifier(&pm_notifier);
+	bus_unregister_notifier(&platform_bus_type, &bus_notifier);
+	mutex_lock(&provider_lock);
+	drop_driver(false);
+	mutex_unlock(&provider_lock);
+	sched_exit();
+}
+
+module_init(rkchain_init);
+module_exit(rkchain_exit);
+MODULE_DESCRIPTION("Chains of matmul programs for the RK3588 NPU, over the stock driver");
+MODULE_LICENSE("GPL");
