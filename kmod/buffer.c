@@ -62,7 +62,17 @@ static int buffer_publish(struct client *client, struct buffer *buffer, u32 *id)
 	return ret;
 }
 
-int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct rkc_err *err)
+/**
+ * buffer_create() - BUF_CREATE
+ * @client: whose
+ * @arg: of the caller
+ * @dmabuf_file: out, to be installed at arg->fd once the caller knows of it
+ * @err: filled on refusal
+ *
+ * Return: 0, -EINVAL, -ENODEV, -EDQUOT, -ENOMEM, -EMFILE.
+ */
+int buffer_create(struct client *client, struct rkchain_buf_create *arg,
+		  struct file **dmabuf_file, struct rkc_err *err)
 {
 	const u64 size = PAGE_ALIGN(arg->size);
 	struct stock_file *file;
@@ -105,7 +115,7 @@ int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct 
 	ret = buffer_publish(client, buffer, &arg->id);
 	if (ret)
 		goto put_dmabuf;
-	fd_install(arg->fd, dmabuf->file);
+	*dmabuf_file = dmabuf->file;
 	return 0;
 
 put_dmabuf:

@@ -356,13 +356,3 @@ int chain_sync(struct chain *chain, struct stock_file *f, u32 direction)
 	}
 	return ret;
 }
-
-/* The NPU may (@by 1) or no longer can (@by -1) touch all of it; under rkchain.lock. */
-void chain_pin(struct chain *chain, int by)
-{
-	u32 i;
-
-	chain->bo.pins += by;
-	for (i = 0; i < chain->nuses; i++)
-		chain->uses[i].buffer->bo.pins += by;
-}

@@ -4,6 +4,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -203,7 +204,8 @@ static const struct call calls[] = {
 	[RKCHAIN_NR_WAIT] = CALL(rkchain_wait, false),
 };
 
-static int call(struct client *client, u32 nr, union call_arg *arg, struct rkc_err *err)
+static int call(struct client *client, u32 nr, union call_arg *arg, struct file **dmabuf,
+		struct rkc_err *err)
 {
 	switch (nr) {
 	case RKCHAIN_NR_QUERY:
@@ -211,7 +213,7 @@ static int call(struct client *client, u32 nr, union call_arg *arg, struct rkc_e
 	case RKCHAIN_NR_PROVIDE:
 		return provide(&arg->provide, err);
 	case RKCHAIN_NR_BUF_CREATE:
-		return buffer_create(client, &arg->buf_create, err);
+		return buffer_create(client, &arg->buf_create, dmabuf, err);
 	case RKCHAIN_NR_BUF_DESTROY:
 		return buffer_destroy(client, &arg->id, err);
 	case RKCHAIN_NR_BUF_SYNC:
@@ -230,12 +232,33 @@ static int call(struct client *client, u32 nr, union call_arg *arg, struct rkc_e
 	return -ENOTTY;
 }
 
+/* The caller could not be told what the call has made: unmake it. */
+static void undo(struct client *client, u32 nr, const union call_arg *arg, struct file *dmabuf)
+{
+	struct rkchain_id id = { 0 };
+	struct rkc_err err;
+
+	if (nr == RKCHAIN_NR_BUF_CREATE) {
+		fput(dmabuf);
+		put_unused_fd(arg->buf_create.fd);
+		id.id = arg->buf_create.id;
+		buffer_destroy(client, &id, &err);
+	} else if (nr == RKCHAIN_NR_BUF_ADOPT) {
+		id.id = arg->buf_adopt.id;
+		buffer_destroy(client, &id, &err);
+	} else if (nr == RKCHAIN_NR_CHAIN_CREATE) {
+		id.id = arg->chain_create.id;
+		chain_destroy(client, &id, &err);
+	}
+}
+
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user)
 {
 	const size_t size = _IOC_SIZE(cmd);
 	const u32 nr = _IOC_NR(cmd);
 	void __user *at = (void __user *)user;
 	struct client *client = file->private_data;
+	struct file *dmabuf = NULL;
 	struct rkc_err err = { 0 };
 	union call_arg arg;
 	size_t known;
@@ -251,7 +274,7 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user
 
 	if (calls[nr].driver)
 		down_read(&rkchain.driver_sem);
-	ret = call(client, nr, &arg, &err);
+	ret = call(client, nr, &arg, &dmabuf, &err);
 	if (calls[nr].driver)
 		up_read(&rkchain.driver_sem);
 
@@ -268,8 +291,13 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user
 		memcpy((u8 *)&arg + calls[nr].report, &report, sizeof(report));
 	}
 	/* A restarted call must find its arguments as they were. */
-	if (ret != -ERESTARTSYS && copy_to_user(at, &arg, min(size, known)))
+	if (ret != -ERESTARTSYS && copy_to_user(at, &arg, min(size, known))) {
+		if (!ret)
+			undo(client, nr, &arg, dmabuf);
 		return -EFAULT;
+	}
+	if (dmabuf)
+		fd_install(arg.buf_create.fd, dmabuf);
 	return ret;
 }
 

@@ -81,7 +81,6 @@ enum stock_memory {
  * @size: bytes, whole pages
  * @vaddr: the kernel's mapping, where there is one
  * @kind: what it is for
- * @pins: failed chains that may still write to it
  */
 struct stock_bo {
 	struct stock_file *file;
@@ -90,7 +89,6 @@ struct stock_bo {
 	u64 iova;
 	u64 size;
 	void *vaddr;
-	int pins;
 	enum stock_memory kind;
 };
 
@@ -167,7 +165,7 @@ void client_user_uncharge(struct client_user *user, u64 bytes, u64 chains, u64 b
 struct client {
 	struct kref ref;
 	struct client_user *user;
-	struct mutex ids;
+	struct mutex ids;		/* of the tables */
 	struct xarray bufs;
 	struct xarray chains;
 	struct stock_file *file;	/* under ids: what its memory is made through */
@@ -182,6 +180,7 @@ struct client {
 	struct xarray jobs;		/* by sequence, until collected */
 	u32 slots;
 	u64 next;			/* sequence number */
+	u32 turn;			/* counts records */
 	struct rkc_share share;
 	wait_queue_head_t changed;
 };
@@ -198,7 +197,8 @@ struct buffer {
 	struct stock_bo bo;
 };
 
-int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct rkc_err *err);
+int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct file **file,
+		  struct rkc_err *err);
 int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rkc_err *err);
 int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err);
 int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_err *err);
@@ -247,7 +247,6 @@ void chain_put(struct chain *chain);
 u32 chain_mode(const struct chain *chain);
 int chain_emit(struct chain *chain, struct stock_file *f, u32 mode);
 int chain_sync(struct chain *chain, struct stock_file *f, u32 direction);
-void chain_pin(struct chain *chain, int by);
 
 /* ---- sched.c: jobs, cores, recovery -------------------------------------- */
 
@@ -259,9 +258,11 @@ int sched_submit(struct client *client, struct rkchain_submit *arg, struct rkc_e
 int sched_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err);
 ssize_t sched_read(struct client *client, char __user *to, size_t size, bool block);
 void sched_close(struct client *client);
+bool sched_quarantined(void);
 void sched_stop(bool gone);
 void sched_resume(void);
 int sched_suspend(void);
+void sched_wake(void);
 
 /* ---- main.c: what there is once ------------------------------------------ */
 
@@ -280,14 +281,14 @@ struct core {
 struct rkchain {
 	struct rw_semaphore driver_sem;
 	struct stock *stock;		/* written under driver_sem and lock */
-	struct mutex files_lock;
+	struct mutex files_lock;	/* of the files that work is done with */
 	struct stock_file *watch_file;
 	struct workqueue_struct *workqueue;
 	struct work_struct detach;
 	atomic_t next_id;
 
-	struct mutex lock;
-	struct list_head active;
+	struct mutex lock;		/* of all that follows */
+	struct list_head active;	/* clients that have a queue */
 	u32 clients;
 	struct rkc_rotor rotor;
 	struct core cores[RKC_CORES];

@@ -137,27 +137,40 @@ static DEFINE_MUTEX(provider_lock);
 /* Which driver it was whose cores have been poisoned. */
 static const void *last_identity;
 
-static void drop_driver(bool gone)
+enum drop {
+	DROP_RELEASED,		/* somebody asked for it */
+	DROP_UNBOUND,		/* the driver goes */
+	DROP_UNLOADED,		/* the module goes */
+};
+
+static int drop_driver(enum drop why)
 {
 	struct stock *stock;
 
 	lockdep_assert_held(&provider_lock);
 	if (!rkchain.stock)
-		return;
+		return 0;
 	/* Nothing is queued or runs from here on. */
-	sched_stop(gone);
+	sched_stop(why == DROP_UNBOUND);
+	if (sched_quarantined()) {
+		/* Memory that the NPU may still write to is better lost than given back. */
+		if (why == DROP_RELEASED)
+			sched_resume();
+		return -EBUSY;
+	}
 	down_write(&rkchain.driver_sem);
 	mutex_lock(&rkchain.lock);
 	stock = rkchain.stock;
 	rkchain.stock = NULL;
 	mutex_unlock(&rkchain.lock);
 	sched_detach();
-	stock_drop_bos(stock, gone);
+	stock_drop_bos(stock, why == DROP_UNBOUND);
 	up_write(&rkchain.driver_sem);
-	if (gone)
+	if (why == DROP_UNBOUND)
 		last_identity = NULL;
 	stock_put(stock);
 	sched_resume();
+	return 0;
 }
 
 /**
@@ -179,10 +192,10 @@ int provide(struct rkchain_provide *arg, struct rkc_err *err)
 			      RKCHAIN_PROVIDE_RELEASE);
 	mutex_lock(&provider_lock);
 	if (arg->flags & RKCHAIN_PROVIDE_RELEASE) {
-		if (rkchain.stock)
-			drop_driver(false);
-		else
+		if (!rkchain.stock)
 			ret = refuse(err, -ENODEV, RKCHAIN_REASON_NO_PROVIDER, 0, 0);
+		else if (sched_quarantined() || drop_driver(DROP_RELEASED))
+			ret = refuse(err, -EBUSY, RKCHAIN_REASON_QUARANTINE, 0, 0);
 	} else if (rkchain.stock) {
 		ret = refuse(err, -EBUSY, RKCHAIN_REASON_PROVIDED, 0, 0);
 	} else {
@@ -215,7 +228,7 @@ static int bus_event(struct notifier_block *self, unsigned long event, void *dat
 		return NOTIFY_DONE;
 	mutex_lock(&provider_lock);
 	if (rkchain.stock && stock_is(rkchain.stock, data))
-		drop_driver(true);
+		drop_driver(DROP_UNBOUND);
 	mutex_unlock(&provider_lock);
 	return NOTIFY_OK;
 }
@@ -231,10 +244,7 @@ static int pm_event(struct notifier_block *self, unsigned long event, void *unus
 	case PM_POST_HIBERNATION:
 	case PM_POST_SUSPEND:
 	case PM_POST_RESTORE:
-		mutex_lock(&rkchain.lock);
-		rkchain.suspended = false;
-		mutex_unlock(&rkchain.lock);
-		sched_resume();
+		sched_wake();
 		return NOTIFY_OK;
 	}
 	return NOTIFY_DONE;
@@ -288,7 +298,7 @@ static void __exit rkchain_exit(void)
 	unregister_pm_notifier(&pm_notifier);
 	bus_unregister_notifier(&platform_bus_type, &bus_notifier);
 	mutex_lock(&provider_lock);
-	drop_driver(false);
+	drop_driver(DROP_UNLOADED);
 	mutex_unlock(&provider_lock);
 	sched_exit();
 }

@@ -114,7 +114,8 @@ static void tell(struct job *job)
 {
 	if (job->flags & RKCHAIN_SUBMIT_READ && list_empty(&job->readable))
 		list_add_tail(&job->readable, &job->client->readable);
-	wake_up(&job->client->changed);
+	job->client->turn++;
+	wake_up_all(&job->client->changed);
 }
 
 /* Ends a job that is in no queue; those that depend on it are not looked at. */
@@ -411,7 +412,6 @@ static void quarantine(struct core *core, struct chain *chain)
 	if (!list_empty(&chain->quarantine[core->id]))
 		return;
 	kref_get(&chain->ref);
-	chain_pin(chain, 1);
 	list_add(&chain->quarantine[core->id], &core->quarantine);
 	/* The memory is not to be given back by unloading the module. */
 	__module_get(THIS_MODULE);
@@ -423,7 +423,6 @@ static void release_quarantine(struct core *core)
 
 	list_for_each_entry_safe(chain, next, &core->quarantine, quarantine[core->id]) {
 		list_del_init(&chain->quarantine[core->id]);
-		chain_pin(chain, -1);
 		chain_put(chain);
 		module_put(THIS_MODULE);
 	}
@@ -732,7 +731,7 @@ static int admit(struct client *client, const struct rkchain_submit *arg,
 	if (!rkchain.stock || rkchain.stopping)
 		return refuse(err, -ENODEV, RKCHAIN_REASON_NO_PROVIDER, 0, 0);
 	list_for_each_entry(job, jobs, queue) {
-		if (!job->chain->bo.obj || stock_of(job->chain->bo.file) != rkchain.stock) {
+		if (stock_of(job->chain->bo.file) != rkchain.stock) {
 			refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, 0, 0);
 			err->block = i;
 			return -ENODEV;
@@ -914,32 +913,27 @@ static void forget(struct client *client, const struct rkchain_completion *recor
  */
 static int sleep_for(struct client *client, const struct rkchain_wait *arg, struct rkc_err *err)
 {
-	ktime_t deadline = ns_to_ktime(arg->deadline_ns);
-	ktime_t *expires = arg->deadline_ns < 0 ? NULL : &deadline;
-	DEFINE_WAIT(wait);
+	u64 now;
+	u32 turn;
 	int ret;
 
 	for (;;) {
-		prepare_to_wait(&client->changed, &wait, TASK_INTERRUPTIBLE);
 		mutex_lock(&rkchain.lock);
 		ret = take(client, arg, NULL, err);
+		turn = client->turn;
 		mutex_unlock(&rkchain.lock);
 		if (ret)
-			break;
-		if (expires && ktime_get_ns() >= (u64)arg->deadline_ns) {
-			ret = -ETIME;
-			break;
-		}
-		if (signal_pending(current)) {
-			ret = -ERESTARTSYS;
-			break;
-		}
-		/* The lock may have left it runnable. */
-		set_current_state(TASK_INTERRUPTIBLE);
-		schedule_hrtimeout_range(expires, 0, HRTIMER_MODE_ABS);
+			return min(ret, 0);
+		now = ktime_get_ns();
+		if (arg->deadline_ns >= 0 && now >= (u64)arg->deadline_ns)
+			return -ETIME;
+		ret = wait_event_interruptible_hrtimeout(client->changed,
+							 READ_ONCE(client->turn) != turn,
+							 arg->deadline_ns < 0 ? KTIME_MAX :
+							 ns_to_ktime(arg->deadline_ns - now));
+		if (ret && ret != -ETIME)
+			return ret;
 	}
-	finish_wait(&client->changed, &wait);
-	return min(ret, 0);
 }
 
 int sched_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err)
@@ -1138,6 +1132,19 @@ void sched_resume(void)
 	mutex_unlock(&rkchain.lock);
 }
 
+/* Is there something that a core may still be running? */
+bool sched_quarantined(void)
+{
+	bool any = false;
+	u32 i;
+
+	mutex_lock(&rkchain.lock);
+	for (i = 0; i < RKC_CORES; i++)
+		any |= !list_empty(&rkchain.cores[i].quarantine);
+	mutex_unlock(&rkchain.lock);
+	return any;
+}
+
 /* Before the system sleeps: waits for what runs, and starts nothing more. */
 int sched_suspend(void)
 {
@@ -1147,17 +1154,22 @@ int sched_suspend(void)
 	if (wait_event_timeout(rkchain.idle, !READ_ONCE(rkchain.rotor.busy),
 			       msecs_to_jiffies(SUSPEND_WAIT_MS)))
 		return 0;
+	sched_wake();
+	return -EBUSY;
+}
+
+void sched_wake(void)
+{
 	mutex_lock(&rkchain.lock);
 	rkchain.suspended = false;
 	dispatch();
 	mutex_unlock(&rkchain.lock);
-	return -EBUSY;
 }
 
 static int run_thread(struct task_struct **thread, int (*function)(void *), void *data,
-			const char *name, u32 id)
+		      const char *name)
 {
-	struct task_struct *task = kthread_run(function, data, name, id);
+	struct task_struct *task = kthread_run(function, data, "%s", name);
 
 	if (IS_ERR(task))
 		return PTR_ERR(task);
@@ -1167,6 +1179,7 @@ static int run_thread(struct task_struct **thread, int (*function)(void *), void
 
 int sched_init(void)
 {
+	static const char * const names[RKC_CORES] = { "rkchain/0", "rkchain/1", "rkchain/2" };
 	int ret = 0;
 	u32 i;
 
@@ -1188,9 +1201,9 @@ int sched_init(void)
 	}
 	for (i = 0; !ret && i < RKC_CORES; i++)
 		ret = run_thread(&rkchain.cores[i].thread, work, &rkchain.cores[i],
-				   "rkchain/%u", i);
+				 names[i]);
 	if (!ret)
-		ret = run_thread(&rkchain.watch, watch, NULL, "rkchain/watch%.0u", 0);
+		ret = run_thread(&rkchain.watch, watch, NULL, "rkchain/watch");
 	if (ret)
 		sched_exit();
 	return ret;

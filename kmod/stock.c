@@ -41,7 +41,7 @@ struct stock {
 	u32 driver_version;
 	u32 hw_version;
 	atomic_t files;
-	struct mutex lock;
+	struct mutex lock;		/* of bos */
 	struct list_head bos;
 };
 
@@ -481,8 +481,7 @@ void stock_bo_release(struct stock_bo *bo)
  *
  * What is left of each stock_bo is an empty shell.  When the driver goes, an object
  * that somebody else refers to as well must never be freed, since that needs what
- * the driver frees now: the module's reference stays with it for good.  When it
- * does not, what the NPU may still write to stays.
+ * the driver frees now: the module's reference stays with it for good.
  */
 void stock_drop_bos(struct stock *s, bool gone)
 {
@@ -490,8 +489,6 @@ void stock_drop_bos(struct stock *s, bool gone)
 
 	mutex_lock(&s->lock);
 	list_for_each_entry_safe(bo, next, &s->bos, link) {
-		if (bo->pins && !gone)
-			continue;
 		list_del_init(&bo->link);
 		if (gone && kref_read(&bo->obj->refcount) > 1)
 			bo->obj = NULL;
@@ -560,7 +557,8 @@ void stock_put_task(const struct stock_bo *bo, u32 index, u64 iova, u32 regcfg_a
  */
 int stock_submit(struct stock_file *f, struct stock_run *run)
 {
-	struct rknpu_task *last = (struct rknpu_task *)run->bo->vaddr + run->start + run->number - 1;
+	struct rknpu_task *tasks = run->bo->vaddr;
+	struct rknpu_task *last = tasks + run->start + run->number - 1;
 	union stock_arg arg = {
 		.submit.flags = RKNPU_JOB_PC,
 		.submit.timeout = RKC_STOCK_TIMEOUT_MS,

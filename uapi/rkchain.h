@@ -10,7 +10,7 @@
  * members that are not zero fail with EINVAL, so that both can get a meaning later.
  * Numbers of calls, reasons, flags and capabilities are never reused.
  *
- * What is refused.  Each struct that asks for something ends with a struct
+ * What is refused.  Each struct that asks for something has a struct
  * rkchain_report.  A call that fails fills it where the caller has given room: the
  * reason, and for a program the block and word that it objects to.
  *
@@ -120,6 +120,7 @@ enum rkchain_reason {
 	RKCHAIN_REASON_QUEUE_FULL = 124,	/* completion slots; limit = all of them */
 	RKCHAIN_REASON_MEMORY = 125,		/* the stock driver has none */
 	RKCHAIN_REASON_IOVA = 126,		/* the stock driver gave an address above 4 GiB */
+	RKCHAIN_REASON_QUARANTINE = 127,	/* a core may still be running what failed on it */
 };
 
 /**
@@ -249,7 +250,8 @@ struct rkchain_query {
  * what runs, and ends the life of every buffer and chain.
  *
  * Errors: EPERM; EBADF; ENODEV, EOPNOTSUPP (NOT_RKNPU, WRONG_CHIP, FOREIGN_ABI);
- * EBUSY (PROVIDED).
+ * EBUSY (PROVIDED; QUARANTINE: memory that a hung core may still write to cannot be
+ * given back until that core has run something else, or the stock driver is unbound).
  */
 struct rkchain_provide {
 	__s32 drm_fd;
