@@ -41,6 +41,8 @@
 #define MAX_SUBMIT	256	/* chains of one SUBMIT */
 #define SLOTS		1024	/* completions of a client, due or not collected */
 
+struct attribute_group;
+struct core;
 struct dma_buf;
 struct device;
 struct drm_gem_object;
@@ -263,6 +265,12 @@ void sched_stop(bool gone);
 void sched_resume(void);
 int sched_suspend(void);
 void sched_wake(void);
+int sched_enable(struct core *core);
+
+/* ---- stats.c: sysfs ------------------------------------------------------- */
+
+extern const struct attribute_group *stats_groups[];
+void stats_init(void);
 
 /* ---- main.c: what there is once ------------------------------------------ */
 
@@ -275,6 +283,10 @@ struct core {
 	u64 submitted;			/* since when the driver has it, 0 = it has not */
 	bool hung;			/* a reset was meant for it */
 	u32 strikes;
+	u64 chains;			/* that ended well, and their blocks */
+	u64 blocks;
+	u64 failures;
+	u64 busy_ns;
 	struct list_head quarantine;	/* chains that it may still be running */
 };
 

@@ -259,6 +259,7 @@ static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "rkchain",
 	.fops = &client_fops,
+	.groups = stats_groups,
 	.mode = 0660,
 };
 
@@ -269,6 +270,7 @@ static int __init rkchain_init(void)
 	init_rwsem(&rkchain.driver_sem);
 	mutex_init(&rkchain.files_lock);
 	mutex_init(&rkchain.lock);
+	stats_init();
 	ret = sched_init();
 	if (ret)
 		return ret;

@@ -464,7 +464,9 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 	if (took > chain->estimate_ns)
 		rkc_share_charge(&client->share, took - chain->estimate_ns, job->priority);
 
+	core->busy_ns += took;
 	if (out->failed) {
+		core->failures++;
 		quarantine(core, chain);
 		/* Its own time-out, or the reset that took it down. */
 		if (!core->hung)
@@ -472,6 +474,8 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 	} else if (verdict->fate == RKC_FATE_DONE) {
 		release_quarantine(core);
 		core->strikes = 0;
+		core->chains++;
+		core->blocks += chain->count;
 	}
 	core->job = NULL;
 	core->hung = false;
@@ -1164,6 +1168,24 @@ void sched_wake(void)
 	rkchain.suspended = false;
 	dispatch();
 	mutex_unlock(&rkchain.lock);
+}
+
+/* Brings a core back that has been set aside. */
+int sched_enable(struct core *core)
+{
+	int ret = 0;
+
+	mutex_lock(&rkchain.lock);
+	if (rkchain.poisoned & BIT(core->id)) {
+		ret = -EBUSY;
+	} else {
+		rkchain.aside &= ~BIT(core->id);
+		rkchain.rotor.usable |= BIT(core->id);
+		core->strikes = 0;
+		dispatch();
+	}
+	mutex_unlock(&rkchain.lock);
+	return ret;
 }
 
 static int run_thread(struct task_struct **thread, int (*function)(void *), void *data,

@@ -132,6 +132,7 @@ struct rkc_shape {
  * layers repeat theirs.  All members are private.
  */
 struct rkc_recogniser {
+	/* private: */
 	struct rkc_shape shapes[RKC_SHAPES];
 	u64 other[RKC_BODY_WORDS];	/* the reading that is being tried */
 	u32 value[RKC_REG_INDEXES];	/* final register map */

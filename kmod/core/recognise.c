@@ -157,7 +157,8 @@ static u32 check_tail_word(u64 entry, u32 word, bool link, struct rkc_err *err)
 			return rkc_refuse(err, pc_reason(reg), word, reg, value, 0);
 		return RKC_OK;
 	default:
-		return rkc_refuse(err, is_unit_target(target) ? RKC_BAD_PADDING : RKC_FOREIGN_TARGET,
+		return rkc_refuse(err,
+				  is_unit_target(target) ? RKC_BAD_PADDING : RKC_FOREIGN_TARGET,
 				  word, reg, target, 0);
 	}
 }
@@ -287,7 +288,8 @@ static u32 read_map(struct rkc_recogniser *r, const u64 *words, u32 body, struct
 			page = 0x4000;
 			break;
 		case RKC_TARGET_PC:
-			return rkc_refuse(err, pc_reason(reg), i, reg, rkc_entry_value(words[i]), 0);
+			return rkc_refuse(err, pc_reason(reg), i, reg,
+					  rkc_entry_value(words[i]), 0);
 		case RKC_TARGET_OP_ENABLE:
 		case RKC_TARGET_ARM:
 			/* In the body it would start something half written. */

@@ -6,64 +6,65 @@
 #include "entry.h"
 
 #define END { (const char *)0, 0, 0 }
-#define FIELDS(name, ...) static const struct rkc_field name[] = { __VA_ARGS__, END }
+#define BITS_OF(name, ...) static const struct rkc_field name[] = { __VA_ARGS__, END }
 
-FIELDS(pc_task_con, { "task_number", 0, 12 }, { "pingpong", 12, 1 }, { "task_count_clear", 13, 1 });
-FIELDS(op_enable, { "cna", 0, 1 }, { "wait", 1, 1 }, { "core", 2, 1 }, { "dpu", 3, 1 },
-       { "dpu_rdma", 4, 1 }, { "ppu", 5, 1 }, { "ppu_rdma", 6, 1 });
-FIELDS(s_pointer, { "pointer", 0, 1 }, { "pointer_pp_en", 1, 1 }, { "executer_pp_en", 2, 1 },
-       { "pp_mode", 3, 1 }, { "pointer_pp_clear", 4, 1 }, { "executer_pp_clear", 5, 1 },
-       { "executer", 16, 1 });
-FIELDS(cna_conv_con1, { "conv_mode", 0, 4 }, { "in_precision", 4, 3 }, { "proc_precision", 7, 3 },
-       { "argb_in", 12, 4 }, { "deconv", 16, 1 }, { "group_line_off", 29, 1 },
-       { "nonalign_dma", 30, 1 });
-FIELDS(cna_conv_con2, { "cmd_fifo_srst", 0, 1 }, { "csc_do_en", 1, 1 }, { "csc_wo_en", 2, 1 },
-       { "feature_grains", 4, 10 }, { "kernel_group", 16, 8 });
-FIELDS(cna_conv_con3, { "conv_x_stride", 0, 3 }, { "conv_y_stride", 3, 3 },
-       { "deconv_x_stride", 8, 3 }, { "deconv_y_stride", 11, 3 }, { "atrous_x_dilation", 16, 5 },
-       { "atrous_y_dilation", 21, 5 }, { "nn_mode", 28, 3 });
-FIELDS(width_height, { "width", 16, 11 }, { "height", 0, 11 });
-FIELDS(cna_data_size1, { "channel_real_minus_1", 16, 14 }, { "channel", 0, 16 });
-FIELDS(cna_data_size2, { "dataout_width", 0, 11 });
-FIELDS(cna_data_size3, { "dataout_atomics", 0, 22 }, { "surf_mode", 22, 2 });
-FIELDS(cna_weight_size2, { "kernels", 0, 14 }, { "kernel_height", 16, 5 },
-       { "kernel_width", 24, 5 });
-FIELDS(cna_cbuf_con0, { "data_bank", 0, 4 }, { "weight_bank", 4, 4 }, { "fc_data_bank", 8, 3 },
-       { "data_reuse", 12, 1 }, { "weight_reuse", 13, 1 });
-FIELDS(cna_cbuf_con1, { "data_entries", 0, 14 });
-FIELDS(cna_cvt_con0, { "bypass", 0, 1 }, { "type", 1, 1 }, { "round_type", 2, 1 },
-       { "data_sign", 3, 1 }, { "truncate_0", 4, 6 }, { "truncate_1", 10, 6 },
-       { "truncate_2", 16, 6 }, { "truncate_3", 22, 6 });
-FIELDS(cna_cvt_con, { "offset", 0, 16 }, { "scale", 16, 16 });
-FIELDS(cna_dma_con0, { "data_burst_len", 0, 4 }, { "weight_burst_len", 16, 4 },
-       { "ov4k_bypass", 31, 1 });
-FIELDS(line_stride, { "line_stride", 0, 28 });
-FIELDS(surf_stride, { "surf_stride_signed", 0, 28 });
-FIELDS(core_misc_cfg, { "qd_en", 0, 1 }, { "dw_en", 1, 1 }, { "proc_precision", 8, 3 },
-       { "soft_gating", 14, 6 });
-FIELDS(core_size0, { "height_minus_1", 16, 16 }, { "width_minus_1", 0, 16 });
-FIELDS(channel_minus_1, { "channel_minus_1", 0, 13 });
-FIELDS(dpu_feature_mode, { "flying_mode", 0, 1 }, { "output_mode", 1, 2 }, { "conv_mode", 3, 2 },
-       { "burst_len", 5, 4 }, { "surf_len", 9, 14 }, { "nonalign", 30, 1 },
-       { "comb_use", 31, 1 });
-FIELDS(dpu_data_format, { "proc_precision", 0, 3 }, { "mc_surf_out", 3, 1 },
-       { "bs_mul_shift_neg", 4, 6 }, { "bn_mul_shift_neg", 10, 6 }, { "ew_truncate_neg", 16, 10 },
-       { "in_precision", 26, 3 }, { "out_precision", 29, 3 });
-FIELDS(width_minus_1, { "width_minus_1", 0, 13 });
-FIELDS(height_minus_1, { "height_minus_1", 0, 13 });
-FIELDS(dpu_notch, { "notch_0", 0, 13 }, { "notch_1", 16, 13 });
-FIELDS(dpu_channel, { "channel_minus_1", 0, 13 }, { "orig_channel_minus_1", 16, 13 });
-FIELDS(dpu_bypass_cfg, { "bypass", 0, 1 }, { "alu_bypass", 1, 1 }, { "mul_bypass", 4, 1 },
-       { "relu_bypass", 6, 1 }, { "relux_en", 7, 1 }, { "alu_algo", 16, 4 });
-FIELDS(dpu_bs_ow_cfg, { "od_bypass", 1, 1 }, { "size_e_0", 2, 3 }, { "size_e_1", 5, 3 },
-       { "size_e_2", 8, 3 }, { "tp_org_en", 27, 1 }, { "rgp_cnter", 28, 4 });
-FIELDS(dpu_wdma_size1, { "height_minus_1", 16, 13 }, { "width_minus_1", 0, 13 });
-FIELDS(dpu_ew_cfg, { "bypass", 0, 1 }, { "op_bypass", 1, 1 }, { "lut_bypass", 7, 1 },
-       { "op_cvt_bypass", 8, 1 }, { "relu_bypass", 9, 1 }, { "alu_algo", 16, 4 });
-FIELDS(dpu_cvt_scale, { "scale", 0, 16 }, { "fp32tofp16_en", 16, 1 });
-FIELDS(dpu_stride16, { "stride_16_bytes", 4, 28 });
+BITS_OF(pc_task_con, { "task_number", 0, 12 }, { "pingpong", 12, 1 },
+	{ "task_count_clear", 13, 1 });
+BITS_OF(op_enable, { "cna", 0, 1 }, { "wait", 1, 1 }, { "core", 2, 1 }, { "dpu", 3, 1 },
+	{ "dpu_rdma", 4, 1 }, { "ppu", 5, 1 }, { "ppu_rdma", 6, 1 });
+BITS_OF(s_pointer, { "pointer", 0, 1 }, { "pointer_pp_en", 1, 1 }, { "executer_pp_en", 2, 1 },
+	{ "pp_mode", 3, 1 }, { "pointer_pp_clear", 4, 1 }, { "executer_pp_clear", 5, 1 },
+	{ "executer", 16, 1 });
+BITS_OF(cna_conv_con1, { "conv_mode", 0, 4 }, { "in_precision", 4, 3 }, { "proc_precision", 7, 3 },
+	{ "argb_in", 12, 4 }, { "deconv", 16, 1 }, { "group_line_off", 29, 1 },
+	{ "nonalign_dma", 30, 1 });
+BITS_OF(cna_conv_con2, { "cmd_fifo_srst", 0, 1 }, { "csc_do_en", 1, 1 }, { "csc_wo_en", 2, 1 },
+	{ "feature_grains", 4, 10 }, { "kernel_group", 16, 8 });
+BITS_OF(cna_conv_con3, { "conv_x_stride", 0, 3 }, { "conv_y_stride", 3, 3 },
+	{ "deconv_x_stride", 8, 3 }, { "deconv_y_stride", 11, 3 }, { "atrous_x_dilation", 16, 5 },
+	{ "atrous_y_dilation", 21, 5 }, { "nn_mode", 28, 3 });
+BITS_OF(width_height, { "width", 16, 11 }, { "height", 0, 11 });
+BITS_OF(cna_data_size1, { "channel_real_minus_1", 16, 14 }, { "channel", 0, 16 });
+BITS_OF(cna_data_size2, { "dataout_width", 0, 11 });
+BITS_OF(cna_data_size3, { "dataout_atomics", 0, 22 }, { "surf_mode", 22, 2 });
+BITS_OF(cna_weight_size2, { "kernels", 0, 14 }, { "kernel_height", 16, 5 },
+	{ "kernel_width", 24, 5 });
+BITS_OF(cna_cbuf_con0, { "data_bank", 0, 4 }, { "weight_bank", 4, 4 }, { "fc_data_bank", 8, 3 },
+	{ "data_reuse", 12, 1 }, { "weight_reuse", 13, 1 });
+BITS_OF(cna_cbuf_con1, { "data_entries", 0, 14 });
+BITS_OF(cna_cvt_con0, { "bypass", 0, 1 }, { "type", 1, 1 }, { "round_type", 2, 1 },
+	{ "data_sign", 3, 1 }, { "truncate_0", 4, 6 }, { "truncate_1", 10, 6 },
+	{ "truncate_2", 16, 6 }, { "truncate_3", 22, 6 });
+BITS_OF(cna_cvt_con, { "offset", 0, 16 }, { "scale", 16, 16 });
+BITS_OF(cna_dma_con0, { "data_burst_len", 0, 4 }, { "weight_burst_len", 16, 4 },
+	{ "ov4k_bypass", 31, 1 });
+BITS_OF(line_stride, { "line_stride", 0, 28 });
+BITS_OF(surf_stride, { "surf_stride_signed", 0, 28 });
+BITS_OF(core_misc_cfg, { "qd_en", 0, 1 }, { "dw_en", 1, 1 }, { "proc_precision", 8, 3 },
+	{ "soft_gating", 14, 6 });
+BITS_OF(core_size0, { "height_minus_1", 16, 16 }, { "width_minus_1", 0, 16 });
+BITS_OF(channel_minus_1, { "channel_minus_1", 0, 13 });
+BITS_OF(dpu_feature_mode, { "flying_mode", 0, 1 }, { "output_mode", 1, 2 }, { "conv_mode", 3, 2 },
+	{ "burst_len", 5, 4 }, { "surf_len", 9, 14 }, { "nonalign", 30, 1 },
+	{ "comb_use", 31, 1 });
+BITS_OF(dpu_data_format, { "proc_precision", 0, 3 }, { "mc_surf_out", 3, 1 },
+	{ "bs_mul_shift_neg", 4, 6 }, { "bn_mul_shift_neg", 10, 6 }, { "ew_truncate_neg", 16, 10 },
+	{ "in_precision", 26, 3 }, { "out_precision", 29, 3 });
+BITS_OF(width_minus_1, { "width_minus_1", 0, 13 });
+BITS_OF(height_minus_1, { "height_minus_1", 0, 13 });
+BITS_OF(dpu_notch, { "notch_0", 0, 13 }, { "notch_1", 16, 13 });
+BITS_OF(dpu_channel, { "channel_minus_1", 0, 13 }, { "orig_channel_minus_1", 16, 13 });
+BITS_OF(dpu_bypass_cfg, { "bypass", 0, 1 }, { "alu_bypass", 1, 1 }, { "mul_bypass", 4, 1 },
+	{ "relu_bypass", 6, 1 }, { "relux_en", 7, 1 }, { "alu_algo", 16, 4 });
+BITS_OF(dpu_bs_ow_cfg, { "od_bypass", 1, 1 }, { "size_e_0", 2, 3 }, { "size_e_1", 5, 3 },
+	{ "size_e_2", 8, 3 }, { "tp_org_en", 27, 1 }, { "rgp_cnter", 28, 4 });
+BITS_OF(dpu_wdma_size1, { "height_minus_1", 16, 13 }, { "width_minus_1", 0, 13 });
+BITS_OF(dpu_ew_cfg, { "bypass", 0, 1 }, { "op_bypass", 1, 1 }, { "lut_bypass", 7, 1 },
+	{ "op_cvt_bypass", 8, 1 }, { "relu_bypass", 9, 1 }, { "alu_algo", 16, 4 });
+BITS_OF(dpu_cvt_scale, { "scale", 0, 16 }, { "fp32tofp16_en", 16, 1 });
+BITS_OF(dpu_stride16, { "stride_16_bytes", 4, 28 });
 
-#define NUM (const struct rkc_field *)0
+#define NUM ((const struct rkc_field *)0)
 #define PC(reg, name, fields) { reg, RKC_TARGET_PC, name, fields }
 #define CNA(reg, name, fields) { reg, RKC_TARGET_CNA, name, fields }
 #define CORE(reg, name, fields) { reg, RKC_TARGET_CORE, name, fields }
