@@ -503,6 +503,11 @@ static int work(void *data)
 	struct outcome out;
 	struct job *job;
 
+	/*
+	 * An idle core must not wait for a CPU that programs compute on; and what a
+	 * reset wakes has to look at once, as the driver takes its word back.
+	 */
+	sched_set_fifo_low(current);
 	for (;;) {
 		wait_event_interruptible(core->wake,
 					 READ_ONCE(core->job) || kthread_should_stop());
