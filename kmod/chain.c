@@ -33,6 +33,8 @@ static void chain_free(struct chain *chain)
 		buffer_put(chain->uses[i].buffer);
 	client_user_uncharge(chain->user, chain_bytes(chain->count), 1, chain->count);
 	client_user_put(chain->user);
+	kvfree(chain->reads);
+	kvfree(chain->writes);
 	kvfree(chain->uses);
 	kvfree(chain->blocks);
 	kfree(chain);
@@ -172,7 +174,8 @@ static int hold_buffers(struct client *client, struct chain *chain,
 		bufs[i].iova = buffer->bo.iova;
 		bufs[i].size = buffer->bo.size;
 		bufs[i].flags = (uses[i].flags & RKCHAIN_USE_READ ? RKC_BUF_READ : 0) |
-				(uses[i].flags & RKCHAIN_USE_WRITE ? RKC_BUF_WRITE : 0);
+				(uses[i].flags & RKCHAIN_USE_WRITE ? RKC_BUF_WRITE : 0) |
+				(uses[i].flags & RKCHAIN_USE_SYNC ? RKC_BUF_SYNC : 0);
 	}
 	return ret;
 }
@@ -190,6 +193,23 @@ static int check(struct chain *chain, const struct rkc_buf *bufs, struct rkc_err
 	return 0;
 }
 
+/* Finds out which bytes caches have to be looked after for. */
+static int find_ranges(struct chain *chain, const struct rkc_buf *bufs, u32 flag, u32 room,
+		       struct rkc_range **ranges, u32 *count)
+{
+	struct rkc_range *all = kvmalloc_array(room, sizeof(*all), GFP_KERNEL);
+
+	if (!all)
+		return -ENOMEM;
+	*count = rkc_chain_ranges(chain->blocks, chain->count, bufs, chain->nuses, flag, all);
+	/* One more: there may be none. */
+	*ranges = kvmalloc_array(*count + 1, sizeof(*all), GFP_KERNEL_ACCOUNT);
+	if (*ranges)
+		memcpy(*ranges, all, *count * sizeof(*all));
+	kvfree(all);
+	return *ranges ? 0 : -ENOMEM;
+}
+
 /* The part of the creation that needs the driver; nothing here touches user memory. */
 static int build(struct client *client, struct chain *chain, const struct rkchain_buf_use *uses,
 		 u32 count, struct rkc_buf *bufs, struct rkc_err *err)
@@ -203,6 +223,12 @@ static int build(struct client *client, struct chain *chain, const struct rkchai
 		ret = hold_buffers(client, chain, uses, count, bufs, err);
 	if (!ret)
 		ret = check(chain, bufs, err);
+	if (!ret)
+		ret = find_ranges(chain, bufs, RKC_BUF_READ, 2 * chain->count, &chain->reads,
+				  &chain->nreads);
+	if (!ret)
+		ret = find_ranges(chain, bufs, RKC_BUF_WRITE, chain->count, &chain->writes,
+				  &chain->nwrites);
 	if (!ret)
 		ret = stock_bo_create(file, chain_bytes(chain->count), STOCK_KERNEL, &chain->bo,
 				      err);
@@ -338,21 +364,30 @@ int chain_emit(struct chain *chain, struct stock_file *f, u32 mode)
 	return stock_bo_sync(f, &chain->bo, 0, chain->bo.size, RKCHAIN_SYNC_TO_DEVICE);
 }
 
-/* Cache maintenance of what was declared SYNC, before or after a run. */
-int chain_sync(struct chain *chain, struct stock_file *f, u32 direction)
+static int sync_ranges(const struct chain *chain, struct stock_file *f,
+		       const struct rkc_range *ranges, u32 count, u32 direction)
 {
 	int ret = 0;
 	u32 i;
 
-	for (i = 0; !ret && i < chain->nuses; i++) {
-		const struct chain_use *use = &chain->uses[i];
-
-		if (!(use->flags & RKCHAIN_USE_SYNC))
-			continue;
-		/* What the NPU only reads is as the CPU left it. */
-		if (direction == RKCHAIN_SYNC_FROM_DEVICE && !(use->flags & RKCHAIN_USE_WRITE))
-			continue;
-		ret = stock_bo_sync(f, &use->buffer->bo, 0, use->buffer->bo.size, direction);
-	}
+	for (i = 0; !ret && i < count; i++)
+		ret = stock_bo_sync(f, &chain->uses[ranges[i].buf].buffer->bo, ranges[i].offset,
+				    ranges[i].size, direction);
 	return ret;
+}
+
+/*
+ * Before a run.  What is only written too: a line that the CPU has written to may
+ * leave the cache later, over the output.
+ */
+int chain_clean(const struct chain *chain, struct stock_file *f)
+{
+	return sync_ranges(chain, f, chain->reads, chain->nreads, RKCHAIN_SYNC_TO_DEVICE) ?:
+	       sync_ranges(chain, f, chain->writes, chain->nwrites, RKCHAIN_SYNC_TO_DEVICE);
+}
+
+/* After a run. */
+int chain_invalidate(const struct chain *chain, struct stock_file *f)
+{
+	return sync_ranges(chain, f, chain->writes, chain->nwrites, RKCHAIN_SYNC_FROM_DEVICE);
 }

@@ -33,6 +33,7 @@
 #include "core/chain.h"
 #include "core/check.h"
 #include "core/judge.h"
+#include "core/ranges.h"
 #include "core/rotor.h"
 #include "core/share.h"
 #include "core/window.h"
@@ -58,10 +59,7 @@ static inline int refuse(struct rkc_err *err, int error, u32 reason, u64 value, 
 
 /* ---- stock.c: the driver underneath -------------------------------------- */
 
-/**
- * struct stock - a stock driver that somebody has named
- * @versions: of driver and hardware, as it says itself
- */
+/* A stock driver that somebody has named.  Counted. */
 struct stock;
 
 /* An open file of ours on its node.  Counted; the last one to let go closes it. */
@@ -145,6 +143,9 @@ int stock_domain(struct stock_file *f);
 
 /**
  * struct client_user - what the clients of one user id hold together
+ * @link: in the list of users
+ * @uid: whose
+ * @refs: clients, buffers and chains that refer to it
  * @bytes: of device memory
  * @chains: registered
  * @blocks: of these chains
@@ -216,9 +217,18 @@ struct chain_use {
 
 /**
  * struct chain - a registered chain
+ * @ref: the client's table, jobs and quarantines
+ * @free: for the last one to let go
+ * @user: who pays for it
  * @bo: tasks and program; only the module has ever seen it
  * @blocks: what each block computes
  * @uses: buffers that it holds
+ * @count: blocks
+ * @nuses: how many buffers
+ * @reads: what it reads of those declared SYNC
+ * @writes: what it writes of them
+ * @nreads: how many ranges
+ * @nwrites: how many ranges
  * @emitted: mode that the program in @bo is laid out in
  * @checked: cost, and what may be done with it
  * @estimate_ns: of a run in the costliest mode
@@ -234,6 +244,10 @@ struct chain {
 	struct chain_use *uses;
 	u32 count;
 	u32 nuses;
+	struct rkc_range *reads;
+	struct rkc_range *writes;
+	u32 nreads;
+	u32 nwrites;
 	u32 emitted;
 	struct rkc_checked checked;
 	u64 estimate_ns;
@@ -248,7 +262,8 @@ struct chain *chain_get(struct client *client, u32 id);
 void chain_put(struct chain *chain);
 u32 chain_mode(const struct chain *chain);
 int chain_emit(struct chain *chain, struct stock_file *f, u32 mode);
-int chain_sync(struct chain *chain, struct stock_file *f, u32 direction);
+int chain_clean(const struct chain *chain, struct stock_file *f);
+int chain_invalidate(const struct chain *chain, struct stock_file *f);
 
 /* ---- sched.c: jobs, cores, recovery -------------------------------------- */
 

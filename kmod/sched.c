@@ -372,7 +372,7 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 	if (chain->emitted != mode)
 		back.error = chain_emit(chain, core->file, mode);
 	if (!back.error)
-		back.error = chain_sync(chain, core->file, RKCHAIN_SYNC_TO_DEVICE);
+		back.error = chain_clean(chain, core->file);
 	submits = mode == RKC_SINGLE ? chain->count : 1;
 	run.number = mode == RKC_LINK ? chain->count : 1;
 	for (i = 0; !back.error && i < submits; i++) {
@@ -391,7 +391,7 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 		out->failed = back.error;
 	}
 	if (!back.error)
-		back.error = chain_sync(chain, core->file, RKCHAIN_SYNC_FROM_DEVICE);
+		back.error = chain_invalidate(chain, core->file);
 	out->verdict = rkc_judge(&back);
 	out->hw_ns = run.hw_ns;
 	/* Nothing but a submit says anything about a core. */

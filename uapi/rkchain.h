@@ -26,10 +26,9 @@
 
 #define RKCHAIN_ABI_VERSION	1
 
-/**
- * enum rkchain_reason - why a call was refused
- *
- * Numbers below 100 speak of a program; they are those of kmod/core/reason.h.
+/*
+ * Why a call was refused.  Numbers below 100 speak of a program; they are those of
+ * kmod/core/reason.h.
  */
 enum rkchain_reason {
 	RKCHAIN_REASON_NONE = 0,
@@ -109,7 +108,7 @@ enum rkchain_reason {
 	RKCHAIN_REASON_CHAIN_ID = 113,		/* no such chain of this client */
 	RKCHAIN_REASON_HANDLE = 114,		/* no such GEM handle of that node */
 	RKCHAIN_REASON_IMPORTED = 115,		/* imported dma-buf */
-	RKCHAIN_REASON_FOREIGN_NODE = 116,	/* BUF_ADOPT from a node that is not the provider's */
+	RKCHAIN_REASON_FOREIGN_NODE = 116,	/* of BUF_ADOPT: not the provider's node */
 	RKCHAIN_REASON_QUOTA_BYTES = 117,
 	RKCHAIN_REASON_QUOTA_CHAINS = 118,
 	RKCHAIN_REASON_QUOTA_BLOCKS = 119,
@@ -347,7 +346,9 @@ struct rkchain_buf_sync {
 /* Flags of a declared buffer. */
 #define RKCHAIN_USE_READ	(1U << 0)	/* features and weights may lie here */
 #define RKCHAIN_USE_WRITE	(1U << 1)	/* outputs may lie here */
-#define RKCHAIN_USE_SYNC	(1U << 2)	/* cleaned before and invalidated after each run */
+#define RKCHAIN_USE_SYNC	(1U << 2)	/* what it touches is cleaned before, and what it
+						 * writes invalidated after, each run
+						 */
 
 /**
  * struct rkchain_buf_use - how a chain uses a buffer
@@ -427,13 +428,14 @@ struct rkchain_chain_create {
  * @priority: RKCHAIN_PRIORITY_*
  * @deadline_ns: 0 for none; a chain that has not ended then ends with ETIME
  * @after: sequence number; the chains start when all of this client's work up to it
- *	has finished, and end with ECANCELED when any of that failed
+ *	has finished, and end with ECANCELED when any of that failed, unless the
+ *	failure had been handed out before this call
  * @user_data: comes back in the completions
  * @first: out, sequence number of the first chain; the others follow
  * @report: out
  *
  * Neither copies nor checks programs.  Each chain goes to the next core that is
- * free.  Under ORDERED, when one fails, those behind it end with ECANCELED.
+ * free; the same chain is on one core at a time.  Under ORDERED, when one fails, those behind it end with ECANCELED.
  *
  * Errors: EINVAL; EPERM; EAGAIN (QUEUE_FULL); ENODEV.
  */
@@ -505,7 +507,8 @@ struct rkchain_completion {
  * before are left out.
  *
  * Errors: ETIME (the deadline passed; nothing was handed out); EINVAL (SEQUENCE:
- * none of the range can come any more); EINTR never, the call restarts.
+ * none of the range can come any more); EINTR (a handler without SA_RESTART; nothing
+ * was handed out).
  */
 struct rkchain_wait {
 	__u64 first;

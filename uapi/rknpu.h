@@ -100,7 +100,6 @@ struct rknpu_subcore_task {
  * @task_number: tasks, not 0
  * @task_counter: out
  * @priority: not read
- * @reserved0: padding
  * @task_obj_addr: of the buffer that holds the tasks; taken as it is
  * @iommu_domain_id: 0
  * @reserved: 0

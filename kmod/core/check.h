@@ -12,12 +12,13 @@ RKC_BEGIN_DECLS
 
 #define RKC_BUF_READ	1u
 #define RKC_BUF_WRITE	2u
+#define RKC_BUF_SYNC	4u	/* caches are to be looked after; the checker ignores it */
 
 /* A declared buffer. */
 struct rkc_buf {
 	u64 iova;
 	u64 size;
-	u32 flags;	/* RKC_BUF_READ | RKC_BUF_WRITE */
+	u32 flags;	/* RKC_BUF_* */
 	u32 reserved;
 };
 

@@ -3,7 +3,8 @@
  * The reset window: when nothing may be dispatched.
  *
  * The stock driver resets the whole NPU, all cores of all clients, when a blocking
- * submit has waited for its time-out; one submit waits up to three times.  A submit
+ * submit has waited for its time-out; one submit waits up to three times.  The
+ * kernel's timers are late by up to an eighth of a long time.  A submit
  * to an idle core that meets such a reset fails, and on cores 1 and 2 it stays on
  * the driver's list after it has been freed.  So nothing is dispatched that could
  * still be running when the oldest submit reaches a multiple of the time-out, nor
@@ -19,6 +20,8 @@ RKC_BEGIN_DECLS
 /* The time-out that every submit gets. */
 #define RKC_STOCK_TIMEOUT_MS	6000
 #define RKC_STOCK_TIMEOUT_NS	6000000000ULL
+/* Timers round up to this part of what they were set to. */
+#define RKC_TIMER_LATE		8
 /* A reset takes 100 ms and more. */
 #define RKC_RESET_NS		300000000ULL
 /* Estimates are not promises: this much on top of the longest. */

@@ -12,13 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "backend/checked_chain.hpp"
 #include "backend/local_queue.hpp"
 #include "backend/model_i8.hpp"
 #include "backend/model_memory.hpp"
-#include "kmod/core/chain.h"
-#include "kmod/core/check.h"
 #include "lib/model/npu.h"
-#include "src/format.hpp"
 
 namespace rkchain {
 
@@ -97,8 +95,6 @@ std::string_view access_name(npu_access access) {
       return "access";
   }
 }
-
-[[noreturn]] void refuse(const rkc_err& err) { throw detail::refusal(err, "chain"); }
 
 void set_knobs(npu_core& npu, const ModelOptions& options, std::uint32_t core) {
   auto& knobs = *npu_knobs(&npu);
@@ -222,11 +218,7 @@ LocalQueue::Options queue_options(const OpenOptions& options) {
 
 ModelBackend::ModelBackend(const OpenOptions& options, ModelHooks hooks)
     : options_(options), hooks_(std::move(hooks)), queue_(queue_options(options)) {
-  if (static_cast<std::uint32_t>(options.mode) >= RKC_MODES) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("mode {} is none of the {} modes",
-                            static_cast<std::uint32_t>(options.mode), +RKC_MODES));
-  }
+  require_mode(options.mode);
   // A multiple of the alignment, as aligned_alloc() demands.
   constexpr std::size_t kAlignment = 64;
   const std::size_t size = (npu_core_size() + kAlignment - 1) / kAlignment * kAlignment;
@@ -275,11 +267,7 @@ DeviceStats ModelBackend::stats() const {
 }
 
 BackendBuffer ModelBackend::create_buffer(std::size_t size) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
-  if (size == 0 || size > kMost) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("a buffer of {} bytes: 1 to {} are possible", size, kMost));
-  }
+  require_buffer_size(size);
   auto memory = std::make_shared<ModelRegion>(space_, size);
   const std::lock_guard lock(mutex_);
   const BackendBuffer buffer{next_id_++, memory->cpu(), memory->iova(), size};
@@ -297,11 +285,7 @@ void ModelBackend::destroy_buffer(std::uint64_t id) {
 void ModelBackend::sync_buffer(std::uint64_t id, std::size_t offset, std::size_t size,
                                Direction /*direction*/) {
   // The model sees the host's memory itself: there is nothing to do but to check.
-  const std::size_t whole = region(id)->size();
-  if (offset > whole || size > whole - offset) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("bytes {} to {} of a buffer of {}", offset, offset + size, whole));
-  }
+  require_range(offset, size, region(id)->size());
 }
 
 std::shared_ptr<ModelRegion> ModelBackend::region(std::uint64_t id) const {
@@ -315,62 +299,25 @@ std::shared_ptr<ModelRegion> ModelBackend::region(std::uint64_t id) const {
 
 std::uint64_t ModelBackend::create_chain(const ChainProgram& program,
                                          std::span<const BufferUse> buffers) {
-  const rkc_program given{program.words.data(), program.words.size(), program.count,
-                          program.stride,       program.body,         program.link};
-  rkc_err err{};
-  if (rkc_program_shape(&given, &err) != RKC_OK) {
-    refuse(err);
-  }
-  // Registered chains fit every mode, whatever layout they came in.
-  if (program.count > RKC_WAIT_MAX) {
-    rkc_refuse(&err, RKC_TOO_LONG, RKC_NO_WORD, 0, program.count, RKC_WAIT_MAX);
-    refuse(err);
-  }
-
   auto chain = std::make_shared<Chain>();
-  chain->blocks = program.count;
-  std::vector<rkc_matmul> blocks(program.count);
-  std::array<std::uint64_t, 2> macs{};
-  rkc_recogniser recogniser{};
-  for (std::uint32_t i = 0; i < program.count; ++i) {
-    rkc_matmul& block = blocks[i];
-    if (rkc_program_block(&recogniser, &given, i, &block, &err) != RKC_OK) {
-      refuse(err);
-    }
-    macs[rkc_in_bytes(block.type) - 1] += std::uint64_t{block.m} * block.k * block.n;
-  }
-
-  std::vector<rkc_buf> declared;
-  declared.reserve(buffers.size());
+  std::vector<rkc_buf> all;
+  all.reserve(buffers.size());
   for (const BufferUse& use : buffers) {
     auto memory = region(use.id);
-    declared.push_back({memory->iova(), memory->size(),
-                        (use.read ? RKC_BUF_READ : 0) | (use.write ? RKC_BUF_WRITE : 0), 0});
+    all.push_back(declared(use, memory->iova(), memory->size()));
     chain->view.add(std::move(memory), use.read, use.write);
   }
-  const auto count = static_cast<std::uint32_t>(declared.size());
-  rkc_checked checked{};
-  if (rkc_bufs_check(declared.data(), count, &err) != RKC_OK ||
-      rkc_chain_check(blocks.data(), program.count, declared.data(), count, ordered(), &checked,
-                      &err) != RKC_OK) {
-    refuse(err);
-  }
-
-  const auto mode = static_cast<std::uint32_t>(options_.mode);
-  if (rkc_chain_measure(mode, program.count, &chain->measure, &err) != RKC_OK) {
-    refuse(err);
-  }
+  const CheckedChain checked(program, all, options_.mode, ordered());
+  chain->blocks = checked.blocks();
+  chain->measure = checked.measure();
   auto memory =
       std::make_shared<ModelRegion>(space_, std::size_t{chain->measure.words} * sizeof(u64));
-  // The memory is a fresh mapping, so it may hold u64 as well as anything else.
-  if (rkc_chain_emit(mode, blocks.data(), program.count, memory->iova(),
-                     reinterpret_cast<u64*>(memory->cpu()), &err) != RKC_OK) {
-    refuse(err);
-  }
+  // The memory is a fresh mapping, so it may hold words as well as anything else.
+  checked.emit(memory->iova(), reinterpret_cast<std::uint64_t*>(memory->cpu()));
   chain->program = memory->iova();
   chain->view.set_program(std::move(memory));
-  chain->duration_ns =
-      model_duration_ns(chain->measure.submits, chain->measure.tasks, macs[0], macs[1]);
+  chain->duration_ns = model_duration_ns(chain->measure.submits, chain->measure.tasks,
+                                         checked.macs()[0], checked.macs()[1]);
 
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_id_++;

@@ -21,4 +21,9 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 
+# So for pkg-config.
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${RKCHAIN_SYSROOT}")
+set(ENV{PKG_CONFIG_LIBDIR}
+  "${RKCHAIN_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${RKCHAIN_SYSROOT}/usr/share/pkgconfig")
+
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static -L /usr/aarch64-linux-gnu)

@@ -218,7 +218,7 @@ const u8 *npu_weight_block(const struct npu_core *core, const struct npu_op *op,
 
 /* Up to NPU_F16_PIXELS pixels, @stride apart, against a kernel group: fp32 bits. */
 void npu_mac_f16(struct npu_core *core, const struct npu_op *op, u32 at, u32 stride,
-		 const u8 *weights, u32 pixels, s32 (*acc)[NPU_ACC_KERNELS]);
+		 const u8 *weights, u32 pixels, s32 acc[][NPU_ACC_KERNELS]);
 
 NPU_END_DECLS
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * fp16 with integers only, as a kernel has no floating point.
  *
@@ -177,7 +177,7 @@ static u32 saw_anything(const struct npu_core *core, const struct npu_op *op, u3
 }
 
 void npu_mac_f16(struct npu_core *core, const struct npu_op *op, u32 at, u32 stride,
-		    const u8 *weights, u32 pixels, s32 (*acc)[NPU_ACC_KERNELS])
+		 const u8 *weights, u32 pixels, s32 acc[][NPU_ACC_KERNELS])
 {
 	u32 special = 0, pixel, block, n, i;
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * CNA, CORE and DPU: one matmul from and to memory, computed from registers.
  *
@@ -384,7 +384,7 @@ const u8 *npu_feature_block(const struct npu_core *core, const struct npu_op *op
 }
 
 const u8 *npu_weight_block(const struct npu_core *core, const struct npu_op *op, const u8 *weights,
-			      u32 block)
+			   u32 block)
 {
 	if (weights)
 		return weights + (u64)block * NPU_BLOCK_BYTES;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "backend/backend.hpp"
-#include "backend/model_backend.hpp"
+#include "backend/open.hpp"
 #include "buffer.hpp"
 #include "kmod/core/rotor.h"
 #include "plan.hpp"
@@ -53,21 +53,7 @@ Device Device::open(const OpenOptions& options) {
   detail::require_positive("Device::open", "queue_depth", options.queue_depth);
   const BackendKind kind =
       options.backend == BackendKind::automatic ? from_environment() : options.backend;
-  switch (kind) {
-    case BackendKind::model:
-      return Device(make_model_backend(options));
-    case BackendKind::kmod:
-    case BackendKind::stock:
-      throw Error(Errc::no_device,
-                  fmt::format("this build of rkchain has no \"{}\" back end; RKCHAIN_BACKEND=model "
-                              "(or --model) runs on the software NPU",
-                              name(kind)));
-    case BackendKind::automatic:
-      break;
-  }
-  throw Error(Errc::no_device,
-              "this build of rkchain has no back end for an NPU driver; RKCHAIN_BACKEND=model (or "
-              "--model) runs on the software NPU");
+  return Device(open_backend(kind, options, System::real()));
 }
 
 DeviceInfo Device::info() const { return backend_->info(); }

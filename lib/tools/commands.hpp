@@ -10,6 +10,7 @@ void add_bench(CLI::App& app, Session& session);
 void add_demo(CLI::App& app, Session& session);
 void add_dump(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
+void add_provide(CLI::App& app, Session& session);
 void add_regcmd(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_vector(CLI::App& app, Session& session);

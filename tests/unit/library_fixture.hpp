@@ -13,6 +13,10 @@
 
 namespace rkchain::test {
 
+/// Why a test that feeds on results is skipped.
+inline constexpr const char* kNotOrdered =
+    "in its mode, this device is not known to finish a block before the next one reads";
+
 class Library : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { device_ = std::make_unique<Device>(open_device()); }

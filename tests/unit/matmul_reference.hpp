@@ -187,7 +187,17 @@ inline BackendKind tested_backend() {
   return BackendKind::model;
 }
 
-inline Device open_device(OpenOptions options = {}) {
+/// RKCHAIN_TEST_MODE: wait, wait41, link or single, where the back end has no mode of its own.
+inline OpenOptions tested_options() {
+  OpenOptions options;
+  const char* const value = std::getenv("RKCHAIN_TEST_MODE");
+  for (const Mode mode : {Mode::wait, Mode::wait41, Mode::link, Mode::single}) {
+    if (value != nullptr && value == name(mode)) options.mode = mode;
+  }
+  return options;
+}
+
+inline Device open_device(OpenOptions options = tested_options()) {
   options.backend = tested_backend();
   return Device::open(options);
 }

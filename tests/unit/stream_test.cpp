@@ -624,8 +624,10 @@ class Environment {
 
 TEST(DeviceOpen, TheModelHasToBeAskedFor) {
   const Environment environment(nullptr);
-  const Thrown thrown = thrown_by([] { Device::open(); });
-  EXPECT_EQ(thrown.code, Errc::no_device);
+  const Thrown thrown =
+      thrown_by([] { EXPECT_NE(Device::open().info().backend, BackendKind::model); });
+  if (thrown.text.empty()) GTEST_SKIP() << "this machine has an NPU";
+  EXPECT_TRUE(thrown.code == Errc::no_device || thrown.code == Errc::permission);
   EXPECT_THAT(thrown.text, AllOf(HasSubstr("RKCHAIN_BACKEND=model"), HasSubstr("--model")));
 }
 

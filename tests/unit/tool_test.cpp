@@ -46,7 +46,8 @@ Args with(Args args, const Args& more) {
 TEST_F(Tool, VersionAndHelp) {
   EXPECT_EQ(run({"--version"}).out, "rkchain " RKCHAIN_VERSION "\n");
   EXPECT_EQ(run({"--help"}).code, 0);
-  for (const char* command : {"demo", "info", "run", "regcmd", "dump", "vector", "bench"}) {
+  for (const char* command :
+       {"demo", "info", "run", "regcmd", "dump", "vector", "bench", "provide"}) {
     const Outcome help = run({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_TRUE(has(help.out, "Examples:")) << command;
@@ -102,6 +103,18 @@ TEST_F(Tool, Info) {
     EXPECT_EQ(none.err.rfind("rkchain info: ", 0), 0U) << none.err;
     EXPECT_EQ(none.out, "");
   }
+}
+
+// ---- provide --------------------------------------------------------------------
+
+TEST_F(Tool, ProvideRefuses) {
+  refuses({"provide", "/dev/dri/renderD129", "--release"}, 2, {"rkchain provide: ", "--release"});
+  // Not the module of this machine.
+  ASSERT_EQ(setenv("RKCHAIN_DEVICE", path("rkchain").c_str(), 1), 0);
+  refuses({"provide"}, 1, {"rkchain provide: ", "no " + path("rkchain").string(), "modprobe"});
+  ASSERT_EQ(setenv("RKCHAIN_DEVICE", file("no-device", "").c_str(), 1), 0);
+  refuses({"provide", "--release"}, 1, {"rkchain provide: "});
+  ASSERT_EQ(unsetenv("RKCHAIN_DEVICE"), 0);
 }
 
 // ---- regcmd ---------------------------------------------------------------------
