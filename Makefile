@@ -11,6 +11,7 @@ DESTDIR     ?=
 JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 BENCH_FLAGS ?=
+FUZZ_SECONDS ?= 60
 SKIP        ?=
 
 BUILD   := build$(if $(CROSS),-$(CROSS))
@@ -18,7 +19,7 @@ RESULTS := build/results
 HOST    := $(shell uname -m)
 
 # Checked by "make check", in this order: what fails soonest comes first.
-CHECKS := check-style check-unit check-asan check-arm64
+CHECKS := check-style check-kernel check-unit check-asan check-fuzz check-arm64 check-vm
 
 configure = cmake -S lib -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX="$(PREFIX)" $(cross_flags) $(CMAKE_FLAGS)
 ifneq ($(CROSS),)
@@ -29,20 +30,23 @@ endif
 .PHONY: help
 help:
 	@echo 'make demo         set up, build, and run chains of matmuls (on the software NPU if there is no NPU)'
-	@echo 'make check        set up, and run every check: style, unit tests, sanitizers, arm64 under qemu'
+	@echo 'make check        set up, and run every check: style, kernel code, unit tests, sanitizers, fuzzers, arm64 under qemu, the guest'
 	@echo
 	@echo 'make setup        install the packages that a build needs'
 	@echo 'make build        build the library and the tool: build/rkchain'
 	@echo 'make install      install them under PREFIX=$(PREFIX) (packagers: DESTDIR=)'
+	@echo 'make kmod         build the kernel module below build/kmod and say where (KDIR=, ARCH=, CROSS_COMPILE=)'
 	@echo 'make bench        build and run the benchmarks (BENCH_FLAGS=)'
 	@echo 'make clean        remove everything that was built'
 	@echo
-	@echo 'make check-style  make check-unit  make check-asan  make check-arm64    one of the checks alone'
-	@echo 'make check-vm     the hardware model at register level, in an arm64 guest under qemu'
+	@echo 'make check-style  make check-kernel  make check-unit  make check-asan  make check-fuzz  make check-arm64'
+	@echo '                  one of the checks alone'
+	@echo 'make check-vm     an arm64 guest under qemu: the module over a stock driver and a model of the hardware'
+	@echo '                  (KERNEL=6.1 or 6.12, STOCK_KO=a real rknpu.ko)'
 	@echo 'make vm           a shell in that guest'
 	@echo 'make CROSS=aarch64-linux-gnu [build|check-unit]    build for arm64 on another machine'
 	@echo
-	@echo 'JOBS=$(JOBS)  CMAKE_FLAGS=$(CMAKE_FLAGS)  SKIP="checks that make check leaves out"'
+	@echo 'JOBS=$(JOBS)  CMAKE_FLAGS=$(CMAKE_FLAGS)  FUZZ_SECONDS=$(FUZZ_SECONDS)  SKIP="checks that make check leaves out"'
 
 # "make CROSS=..." says what to do already.
 ifneq ($(CROSS),)
@@ -78,12 +82,24 @@ check-style:
 check-unit:
 	@$(call suite,$(or $(CROSS),native),$(BUILD),$(MAKE) run-tests)
 
+# What can be said of the kernel code without running it; KERNEL= chooses Debian's
+# kernel.
+.PHONY: check-kernel
+check-kernel:
+	@$(call suite,kernel,-,scripts/check-kernel)
+
 # The other compiler, so that both are seen.
 .PHONY: check-asan
 check-asan:
 	@$(call suite,asan,build-asan,$(MAKE) run-tests CROSS= BUILD=build-asan CMAKE_FLAGS="$(asan_flags) $(CMAKE_FLAGS)")
 asan_flags := -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
 	-DRKCHAIN_SANITIZE=ON -DRKCHAIN_SAMPLE=ON -DRKCHAIN_TEST_TIMEOUT=1200
+
+# The fuzzers of kmod/core, FUZZ_SECONDS of new inputs in all.
+.PHONY: check-fuzz
+check-fuzz:
+	@$(call suite,fuzz,-,$(MAKE) run-fuzz CROSS= BUILD=build-fuzz CMAKE_FLAGS="$(fuzz_flags) $(CMAKE_FLAGS)")
+fuzz_flags := -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DRKCHAIN_FUZZ=ON
 
 .PHONY: check-arm64
 check-arm64:
@@ -98,7 +114,9 @@ suite = $(if $(filter $(1) check-$(1),$(SKIP)),\
 	scripts/run-suite $(1) - echo "ok 1 - $(1) # SKIP asked for by SKIP=",\
 	scripts/run-suite $(1) $(2) $(3))
 
-# The hardware model in a guest; KERNEL= chooses Debian's kernel.
+# In a guest: the hardware model, the stand-in for the stock driver or STOCK_KO=, the
+# module over it, and the library on all of its back ends.  KERNEL= chooses Debian's
+# kernel, VM_PARTS= what of tests/vm/check.
 .PHONY: vm
 vm:
 	@scripts/setup vm
@@ -107,13 +125,32 @@ vm:
 .PHONY: check-vm
 check-vm:
 	@scripts/setup vm
-	@$(call suite,vm,-,tests/vm/run test)
+	@$(call suite,vm,-,tests/vm/check $(VM_PARTS))
+
+# Against KDIR=; without it, against the running kernel's headers, else the guest's.
+.PHONY: kmod
+kmod:
+	@scripts/build-kmod build/kmod "$(KDIR)" $(kernel_flags)
+# The environment's reach the kernel's make by themselves.
+kernel_flags = $(foreach v,ARCH CROSS_COMPILE CC LLVM,$(if $(filter command,$(firstword $(origin $(v)))),$(v)="$($(v))"))
 
 .PHONY: run-tests
 run-tests:
 	@$(configure) -DRKCHAIN_TESTS=ON
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
+
+# Some of them, built and not run.
+.PHONY: build-tests
+build-tests:
+	@$(configure) -DRKCHAIN_TESTS=ON
+	@cmake --build $(BUILD) -j $(JOBS) --target $(TARGETS)
+
+.PHONY: run-fuzz
+run-fuzz:
+	@$(configure) -DRKCHAIN_TESTS=ON
+	@cmake --build $(BUILD) -j $(JOBS) --target rkchain_fuzzers
+	@tests/fuzz/run $(BUILD) $(FUZZ_SECONDS)
 
 .PHONY: bench
 bench:

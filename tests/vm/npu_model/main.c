@@ -91,7 +91,7 @@ static void *map(void *ctx, enum npu_access kind, u64 iova, u64 len)
 	return phys_to_virt(iova);
 }
 
-static void interrupt(struct core *core)
+static void raise_irq(struct core *core)
 {
 	if (irq_set_irqchip_state(core->irq, IRQCHIP_STATE_PENDING, true))
 		pr_err_once("an interrupt could not be made pending\n");
@@ -166,7 +166,7 @@ static void run(struct core *core)
 			begin = ktime_get_ns();
 			core->interrupts++;
 			show_status(core);
-			interrupt(core);
+			raise_irq(core);
 			if (!(events & NPU_EV_IDLE))
 				pass_time(READ_ONCE(latency_us));
 		}
@@ -253,7 +253,7 @@ static int stray_set(void *unused, u64 mask)
 	for (i = 0; i < CORES; i++)
 		if (mask & BIT(i)) {
 			cores[i].strays++;
-			interrupt(&cores[i]);
+			raise_irq(&cores[i]);
 		}
 	return 0;
 }
