@@ -120,7 +120,7 @@ suite = $(if $(filter $(1) check-$(1),$(SKIP)),\
 .PHONY: vm
 vm:
 	@scripts/setup vm
-	@tests/vm/run shell
+	@tests/vm/check shell
 
 .PHONY: check-vm
 check-vm:

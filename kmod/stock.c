@@ -133,13 +133,13 @@ static int check_driver(struct drm_device *drm, struct rkc_err *err)
 {
 	if (!drm || strcmp(drm->driver->name, "rknpu"))
 		return refuse(err, -ENODEV, RKCHAIN_REASON_NOT_RKNPU, 0, 0);
+	if (!abi_known(drm->driver))
+		return refuse(err, -EOPNOTSUPP, RKCHAIN_REASON_FOREIGN_ABI,
+			      drm->driver->num_ioctls, RKNPU_IOCTLS);
 	/* The same name serves other chips, with other registers. */
 	if (!drm->dev || !drm->dev->of_node ||
 	    !of_device_is_compatible(drm->dev->of_node, "rockchip,rk3588-rknpu"))
 		return refuse(err, -ENODEV, RKCHAIN_REASON_WRONG_CHIP, 0, 0);
-	if (!abi_known(drm->driver))
-		return refuse(err, -EOPNOTSUPP, RKCHAIN_REASON_FOREIGN_ABI,
-			      drm->driver->num_ioctls, RKNPU_IOCTLS);
 	return 0;
 }
 

@@ -24,13 +24,13 @@ void model_need(void)
 		tap_skip("needs the hardware model (" MODEL ")");
 }
 
-static bool set(const char *knob, u64 value)
+static bool set(const char *folder, const char *knob, u64 value)
 {
 	char path[128], text[32];
 	int fd, length;
 	bool ok;
 
-	snprintf(path, sizeof(path), MODEL "/%s", knob);
+	snprintf(path, sizeof(path), "%s/%s", folder, knob);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -42,7 +42,7 @@ static bool set(const char *knob, u64 value)
 
 void model_set(const char *knob, u64 value)
 {
-	if (!set(knob, value))
+	if (!set(MODEL, knob, value))
 		FAIL("%s/%s: %s", MODEL, knob, strerror(errno));
 }
 
@@ -53,7 +53,7 @@ void model_calm(void)
 	};
 
 	for (unsigned int i = 0; model_present() && i < ARRAY_SIZE(knobs); i++)
-		set(knobs[i], 0);
+		set(MODEL, knobs[i], 0);
 }
 
 /* The number behind @name in a file of lines "name number". */
@@ -123,6 +123,33 @@ u64 model_log(u64 *next, void (*see)(const struct model_access *access, void *da
 		fclose(file);
 	}
 	return forgotten;
+}
+
+bool standin_present(void)
+{
+	return !access(STANDIN "/log", R_OK);
+}
+
+void standin_need(void)
+{
+	if (!standin_present())
+		tap_skip("needs the stand-in for the stock driver (" STANDIN ")");
+}
+
+void standin_set(const char *knob, u64 value)
+{
+	if (!set(STANDIN, knob, value))
+		FAIL("%s/%s: %s", STANDIN, knob, strerror(errno));
+}
+
+void standin_calm(void)
+{
+	static const char * const knobs[] = {
+		"miss_wakeup", "wake_queued", "no_memory", "iova_high", "iommu_domain", "others",
+	};
+
+	for (unsigned int i = 0; standin_present() && i < ARRAY_SIZE(knobs); i++)
+		set(STANDIN, knobs[i], 0);
 }
 
 bool standin_counter(const char *name, u64 *value)

@@ -50,6 +50,16 @@ struct model_access {
  */
 u64 model_log(u64 *next, void (*see)(const struct model_access *access, void *data), void *data);
 
+/* Is the stand-in driver there?  Tests that need it skip otherwise. */
+bool standin_present(void);
+void standin_need(void);
+
+/* Sets a knob of the stand-in driver. */
+void standin_set(const char *knob, u64 value);
+
+/* All knobs of it as they are at first; nothing when it is not there. */
+void standin_calm(void);
+
 /* A counter of the stand-in driver; false when there is none of that name. */
 bool standin_counter(const char *name, u64 *value);
 

@@ -161,6 +161,8 @@ static void test_forked(void)
 	ASSERT(child >= 0);
 	if (!child) {
 		/* One client, whoever of its processes calls. */
+		rig_buf_map(&job.a);
+		rig_buf_map(&job.c);
 		rig_wait_good(rk, first, 1, done);
 		rig_job_check(&job);
 		rig_job_refill(&job, 2);

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -949,14 +951,48 @@ static void test_not_rknpu(void)
 	ASSERT_EQ(rig_try_provide(rk, rig_node()), 0);
 }
 
+/* One of the stand-in's other devices: 0 is of another chip, 1 has other calls. */
+static int open_other(u32 n)
+{
+	char name[32], path[64], device[PATH_MAX];
+	int fd = -1;
+
+	standin_need();
+	standin_set("others", 1);
+	snprintf(name, sizeof(name), "/RKNPU-other.%u", n);
+	for (u32 i = 128; i < 192 && fd < 0; i++) {
+		snprintf(path, sizeof(path), "/sys/class/drm/renderD%u/device", i);
+		if (!realpath(path, device) || !strstr(device, name))
+			continue;
+		snprintf(path, sizeof(path), "/dev/dri/renderD%u", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	}
+	if (fd < 0)
+		FAIL("no node of %s: %s", name + 1, strerror(errno));
+	return fd;
+}
+
 static void test_wrong_chip(void)
 {
-	tap_skip("needs the NPU of another chip");
+	struct rkchain_provide provide = { .drm_fd = open_other(0) };
+	int rk = rig_open();
+
+	rig_need_root();
+	ASSERT_EQ(rig_try_provide(rk, -1), 0);
+	expect(rig_try(rk, RKCHAIN_IOCTL_PROVIDE, &provide), &provide.report, -ENODEV,
+	       RKCHAIN_REASON_WRONG_CHIP);
 }
 
 static void test_foreign_abi(void)
 {
-	tap_skip("needs a stock driver with other structs");
+	struct rkchain_provide provide = { .drm_fd = open_other(1) };
+	int rk = rig_open();
+
+	rig_need_root();
+	ASSERT_EQ(rig_try_provide(rk, -1), 0);
+	expect(rig_try(rk, RKCHAIN_IOCTL_PROVIDE, &provide), &provide.report, -EOPNOTSUPP,
+	       RKCHAIN_REASON_FOREIGN_ABI);
+	ASSERT_EQ(provide.report.limit, RKNPU_IOCTLS);
 }
 
 static void test_provided(void)
@@ -1125,7 +1161,10 @@ static void test_imported(void)
 
 static void test_foreign_node(void)
 {
-	tap_skip("needs two devices of the rknpu driver");
+	struct rkchain_buf_adopt adopt = { .drm_fd = open_other(0), .handle = 1 };
+
+	expect(rig_try(rig_open(), RKCHAIN_IOCTL_BUF_ADOPT, &adopt), &adopt.report, -EINVAL,
+	       RKCHAIN_REASON_FOREIGN_NODE);
 }
 
 static void test_quota_bytes(void)
@@ -1336,12 +1375,33 @@ static void test_queue_full(void)
 
 static void test_memory(void)
 {
-	tap_skip("would exhaust the machine's memory");
+	struct rkchain_buf_create create = { .size = 3 * RIG_PAGE };
+	struct rkchain_query before, after;
+	int rk = rig_open();
+
+	standin_need();
+	rig_query(rk, &before);
+	standin_set("no_memory", 1);
+	expect(rig_try_buf(rk, &create), &create.report, -ENOMEM, RKCHAIN_REASON_MEMORY);
+	ASSERT_EQ(create.report.value, 3 * RIG_PAGE);
+	rig_query(rk, &after);
+	ASSERT_EQ(after.used_bytes, before.used_bytes);
 }
 
 static void test_iova(void)
 {
-	tap_skip("needs a stock driver that gives addresses above 4 GiB");
+	struct rkchain_buf_create create = { .size = RIG_PAGE };
+	struct rkchain_query before, after;
+	int rk = rig_open();
+
+	standin_need();
+	rig_query(rk, &before);
+	standin_set("iova_high", 1);
+	expect(rig_try_buf(rk, &create), &create.report, -ERANGE, RKCHAIN_REASON_IOVA);
+	ASSERT(create.report.value > 1ULL << 32);
+	ASSERT_EQ(create.report.limit, 1ULL << 32);
+	rig_query(rk, &after);
+	ASSERT_EQ(after.used_bytes, before.used_bytes);
 }
 
 /* A core that may still write to a chain's memory keeps the driver from going. */

@@ -93,8 +93,11 @@ void rig_need_parameter(const char *name, const char *value)
 
 /* ---- the device ---- */
 
+unsigned int rig_calls;
+
 int rig_try(int rk, unsigned long command, void *argument)
 {
+	__atomic_fetch_add(&rig_calls, command != RKCHAIN_IOCTL_WAIT, __ATOMIC_RELAXED);
 	return ioctl(rk, command, argument) < 0 ? -errno : 0;
 }
 
@@ -219,6 +222,7 @@ void rig_restore(void)
 	int node = -1;
 
 	model_calm();
+	standin_calm();
 	restore_parameters();
 	if (rk >= 0 && !rig_try(rk, RKCHAIN_IOCTL_QUERY, &query) && !query.provider)
 		node = rig_node();
@@ -380,6 +384,11 @@ void rig_buf_new(struct rig_buf *buf, int rk, u64 size)
 	buf->iova = create.iova;
 	buf->size = (size + RIG_PAGE - 1) / RIG_PAGE * RIG_PAGE;
 	buf->fd = create.fd;
+	rig_buf_map(buf);
+}
+
+void rig_buf_map(struct rig_buf *buf)
+{
 	buf->map = mmap(NULL, buf->size, PROT_READ | PROT_WRITE, MAP_SHARED, buf->fd, 0);
 	if (buf->map == MAP_FAILED)
 		FAIL("mmap of a dma-buf: %s", strerror(errno));
@@ -717,6 +726,7 @@ int rig_try_stock_submit(int node, u64 task_obj_addr, u32 first, u32 tasks, unsi
 
 	submit.subcore_task[core].task_start = first;
 	submit.subcore_task[core].task_number = tasks;
+	__atomic_fetch_add(&rig_calls, 1, __ATOMIC_RELAXED);
 	return ioctl(node, RKNPU_IOCTL_SUBMIT, &submit) < 0 ? -errno : 0;
 }
 

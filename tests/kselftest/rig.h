@@ -41,6 +41,9 @@ void rig_restore(void);
 /* Opens the device anew. */
 int rig_open(void);
 
+/* Calls made so far, of the device and of the stock driver's SUBMIT; not WAIT. */
+extern unsigned int rig_calls;
+
 /* ioctl(), 0 or a negative errno. */
 int rig_try(int rk, unsigned long command, void *argument);
 
@@ -115,6 +118,9 @@ struct rig_buf {
 
 int rig_try_buf(int rk, struct rkchain_buf_create *create);
 void rig_buf_new(struct rig_buf *buf, int rk, u64 size);
+
+/* Maps it once more: a stock driver's mapping need not survive a fork. */
+void rig_buf_map(struct rig_buf *buf);
 void rig_buf_sync(const struct rig_buf *buf, u32 direction);
 int rig_try_destroy(int rk, u32 id);
 void rig_buf_free(struct rig_buf *buf);

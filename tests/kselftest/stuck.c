@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,6 +90,22 @@ static void rebind(int rk)
 	rig_provide_again(rk);
 }
 
+/* Writes a core's state; 0 or a negative errno. */
+static int set_state(u32 core, const char *state)
+{
+	char path[] = "/sys/class/misc/rkchain/core0/state";
+	int ret = 0, fd;
+
+	path[strlen("/sys/class/misc/rkchain/core")] += core;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, state, strlen(state)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
 static void restore(void)
 {
 	struct rkchain_query query = { 0 };
@@ -97,8 +114,11 @@ static void restore(void)
 	rig_restore();
 	if (!model_present())
 		return;
+	for (u32 core = 0; core < 3; core++)
+		set_state(core, "usable");
 	rk = rig_open();
 	rig_query(rk, &query);
+	/* What is poisoned takes more. */
 	if (query.cores_usable != query.cores_present)
 		rebind(rk);
 	close(rk);
@@ -216,7 +236,6 @@ static void test_set_aside(void)
 	struct before before;
 	struct queue q;
 	u64 first;
-	int fd;
 
 	model_need();
 	rig_need_parameter("strikes", "2");
@@ -247,11 +266,8 @@ static void test_set_aside(void)
 	/* The administrator brings it back. */
 	model_calm();
 	no_disaster(&before);
-	fd = open("/sys/class/misc/rkchain/core2/state", O_WRONLY | O_CLOEXEC);
-	ASSERT(fd >= 0);
-	ASSERT(write(fd, "useless", 7) < 0);
-	ASSERT_EQ(write(fd, "usable", 6), 6);
-	close(fd);
+	ASSERT_EQ(set_state(2, "useless"), -EINVAL);
+	ASSERT_EQ(set_state(2, "usable"), 0);
 	rig_query(q.rk, &query);
 	ASSERT_EQ(query.cores_usable, 7);
 	ASSERT_EQ(query.cores_aside, 0);
@@ -407,6 +423,8 @@ static void test_stray_interrupts(void)
 	u64 first;
 
 	model_need();
+	/* A real one takes a core for lost, and so have the next tests to. */
+	standin_need();
 	rig_need_parameter("strikes", "100");
 	open_queue(&q, CHAINS);
 	begin(&before, q.rk);
@@ -426,6 +444,75 @@ static void test_stray_interrupts(void)
 	model_calm();
 	warm_up(&q);
 	no_disaster(&before);
+}
+
+/* Another program's job, which hangs on core 1. */
+static void *hang_core_1(void *singles)
+{
+	const struct rig_singles *s = singles;
+
+	return (void *)(long)rig_try_stock_submit(s->node, s->tasks.obj_addr, 0, 1, 1, 500);
+}
+
+/*
+ * A job that was never committed may still be on the driver's list of its core, though
+ * it has been freed: nothing goes there any more until the driver is bound anew.
+ */
+static void test_poisoned(void)
+{
+	const struct rkchain_submit here = { .core_mask = 2 };
+	struct rkchain_submit there = { .core_mask = 2, .count = 1 };
+	struct rkchain_completion done, others[CHAINS];
+	struct rkchain_query query;
+	struct rig_singles singles;
+	pthread_t thread;
+	u64 first, trap = 0;
+	struct queue q;
+	void *ret;
+
+	model_need();
+	standin_need();
+	open_queue(&q, CHAINS);
+	rig_singles_new(&singles, &q.job);
+	standin_counter("trap", &trap);
+	/* What waits behind a job is woken by the reset for it. */
+	standin_set("wake_queued", 1);
+	model_set("stuck_core", 2);
+	ASSERT_EQ(pthread_create(&thread, NULL, hang_core_1, &singles), 0);
+	rig_sleep(100);
+	first = rig_submit_all(q.rk, q.chains, 1, &here);
+	rig_wait(q.rk, first, 1, &done);
+	pthread_join(thread, &ret);
+	standin_set("wake_queued", 0);
+	model_calm();
+	ASSERT(ret);
+	ASSERT_EQ(done.status, -EIO);
+	ASSERT_EQ(done.core, 1);
+	rig_query(q.rk, &query);
+	ASSERT_EQ(query.cores_poisoned, 2);
+	ASSERT_EQ(query.cores_usable, 5);
+	ASSERT_EQ(set_state(1, "usable"), -EBUSY);
+	there.chains = (uintptr_t)q.chains;
+	ASSERT_EQ(rig_try_submit(q.rk, &there), -ENODEV);
+	ASSERT_EQ(there.report.reason, RKCHAIN_REASON_CORE_MASK);
+
+	/* The other two go on. */
+	first = rig_submit_all(q.rk, q.chains, CHAINS, NULL);
+	rig_wait_good(q.rk, first, CHAINS, others);
+	for (u32 i = 0; i < CHAINS; i++)
+		ASSERT(others[i].core != 1);
+	/*
+	 * That the driver itself comes across the freed job is its own doing; that
+	 * nobody gives it the next one for that core is ours.
+	 */
+	standin_expect("trap", trap);
+	close(q.rk);
+	close(singles.node);
+
+	rebind(rig_open());
+	rig_query(rig_open(), &query);
+	ASSERT_EQ(query.cores_poisoned, 0);
+	ASSERT_EQ(query.cores_usable, 7);
 }
 
 /*
@@ -513,6 +600,7 @@ static const struct tap_test tests[] = {
 	{ .name = "closed", .run = test_closed },
 	{ .name = "lost_interrupts", .run = test_lost_interrupts },
 	{ .name = "stray_interrupts", .run = test_stray_interrupts },
+	{ .name = "poisoned", .run = test_poisoned },
 	/* These last as long as the stock driver's time-outs. */
 	{ .name = "not_alone_core_0", .run = test_not_alone_core_0, .seconds = 120 },
 	{ .name = "not_alone_core_2", .run = test_not_alone_core_2, .seconds = 120 },

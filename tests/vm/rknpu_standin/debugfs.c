@@ -102,6 +102,12 @@ static int log_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(log);
 
+static int others_set(void *unused, u64 value)
+{
+	return standin_others_set(value);
+}
+DEFINE_DEBUGFS_ATTRIBUTE(others_fops, NULL, others_set, "%llu\n");
+
 static void add_core(u32 i)
 {
 	struct standin_core_stats *core = &standin_stats.core[i];
@@ -157,6 +163,9 @@ void standin_debugfs_add(void)
 	debugfs_create_u32("miss_wakeup", 0600, root, &knobs->miss_wakeup);
 	debugfs_create_bool("wake_queued", 0600, root, &knobs->wake_queued);
 	debugfs_create_bool("no_reset", 0600, root, &knobs->no_reset);
+	debugfs_create_bool("no_memory", 0600, root, &knobs->no_memory);
+	debugfs_create_bool("iova_high", 0600, root, &knobs->iova_high);
+	debugfs_create_file("others", 0200, root, NULL, &others_fops);
 	debugfs_create_u32("reset_ms", 0600, root, &knobs->reset_ms);
 	debugfs_create_u32("iommu_domain", 0600, root, &knobs->iommu_domain);
 }

@@ -200,18 +200,28 @@ static int __init standin_init(void)
 	if (ret)
 		return ret;
 	standin_debugfs_add();
+	ret = standin_others_init(&standin_driver);
+	if (ret)
+		goto jobs;
 	ret = platform_driver_register(&standin_platform_driver);
-	if (ret) {
-		standin_debugfs_remove();
-		standin_jobs_exit();
-	}
+	if (ret)
+		goto others;
+	return 0;
+
+others:
+	standin_others_exit();
+jobs:
+	standin_debugfs_remove();
+	standin_jobs_exit();
 	return ret;
 }
 
 static void __exit standin_exit(void)
 {
 	platform_driver_unregister(&standin_platform_driver);
+	/* Its file makes devices, so that it goes first. */
 	standin_debugfs_remove();
+	standin_others_exit();
 	standin_jobs_exit();
 }
 

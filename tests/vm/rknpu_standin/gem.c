@@ -200,6 +200,8 @@ int standin_mem_create(struct drm_device *drm, void *data, struct drm_file *file
 	if (base) {
 		obj = to_object(base);
 	} else {
+		if (READ_ONCE(standin_knobs.no_memory))
+			return -ENOMEM;
 		/* A handle that is none gets a new buffer. */
 		obj = new_object(drm, args->size, args->flags);
 		if (IS_ERR(obj))
@@ -212,7 +214,7 @@ int standin_mem_create(struct drm_device *drm, void *data, struct drm_file *file
 	}
 	args->size = obj->base.size;
 	args->obj_addr = (uintptr_t)obj;
-	args->dma_addr = obj->dma;
+	args->dma_addr = obj->dma + (READ_ONCE(standin_knobs.iova_high) ? 1ULL << 32 : 0);
 	args->sram_size = 0;
 	drm_gem_object_put(&obj->base);
 	return 0;

@@ -30,6 +30,7 @@
 #define DRV_VERSION	908	/* 0.9.8 */
 
 struct clk;
+struct drm_driver;
 struct drm_file;
 struct job;
 struct sg_table;
@@ -112,6 +113,8 @@ struct standin_knobs {
 	u32 iommu_domain;
 	bool wake_queued;
 	bool no_reset;
+	bool no_memory;		/* MEM_CREATE makes nothing */
+	bool iova_high;		/* and tells addresses that 32 bits cannot hold */
 };
 
 enum standin_event {
@@ -135,6 +138,10 @@ void standin_enter(struct drm_device *drm);
 void standin_log(enum standin_event event, u32 core, s64 value);
 void standin_debugfs_add(void);
 void standin_debugfs_remove(void);
+
+int standin_others_init(const struct drm_driver *driver);
+void standin_others_exit(void);
+int standin_others_set(u64 wanted);
 
 struct standin_object *standin_object_get(u64 obj_addr);
 struct drm_gem_object *standin_import(struct drm_device *drm, struct dma_buf_attachment *attach,
