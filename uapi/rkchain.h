@@ -346,9 +346,8 @@ struct rkchain_buf_sync {
 /* Flags of a declared buffer. */
 #define RKCHAIN_USE_READ	(1U << 0)	/* features and weights may lie here */
 #define RKCHAIN_USE_WRITE	(1U << 1)	/* outputs may lie here */
-#define RKCHAIN_USE_SYNC	(1U << 2)	/* what it touches is cleaned before, and what it
-						 * writes invalidated after, each run
-						 */
+/* What it touches is cleaned before, and what it writes invalidated after, each run. */
+#define RKCHAIN_USE_SYNC	(1U << 2)
 
 /**
  * struct rkchain_buf_use - how a chain uses a buffer
@@ -435,7 +434,8 @@ struct rkchain_chain_create {
  * @report: out
  *
  * Neither copies nor checks programs.  Each chain goes to the next core that is
- * free; the same chain is on one core at a time.  Under ORDERED, when one fails, those behind it end with ECANCELED.
+ * free; the same chain is on one core at a time.  Under ORDERED, when one fails,
+ * those behind it end with ECANCELED.
  *
  * Errors: EINVAL; EPERM; EAGAIN (QUEUE_FULL); ENODEV.
  */

@@ -77,7 +77,7 @@ static void test_no_core_idle(void)
 {
 	u64 end[CORES] = { 0 }, idle[CHAINS], all_idle = 0, first;
 	struct rkchain_completion done[CHAINS];
-	u32 ran[CORES] = { 0 };
+	u32 ran[CORES] = { 0 }, long_idle = 0;
 	struct queue q;
 
 	slow(10);
@@ -101,9 +101,14 @@ static void test_no_core_idle(void)
 	tap_note("chains per core: %u, %u, %u; idle for %llu us, %llu us between two chains",
 		 ran[0], ran[1], ran[2], (unsigned long long)all_idle / 1000,
 		 (unsigned long long)rig_median(idle, CHAINS) / 1000);
-	/* A guest's processors may be elsewhere for a moment. */
+	/*
+	 * Half a chain's time is more than the machine's own comings and goings; that
+	 * a guest's processors are elsewhere for a moment happens.
+	 */
 	ASSERT(rig_median(idle, CHAINS) < MS);
-	ASSERT(all_idle < CHAINS * MS);
+	for (u32 i = 0; i < CHAINS; i++)
+		long_idle += idle[i] >= 5 * MS;
+	ASSERT(long_idle <= CHAINS / 20);
 	for (u32 core = 0; core < CORES; core++)
 		ASSERT(ran[core] >= CHAINS / CORES - 8 && ran[core] <= CHAINS / CORES + 8);
 	/* The first ones go to each in turn. */

@@ -361,7 +361,7 @@ TEST_F(Stock, ADriverThatGoes) {
 TEST_F(Stock, NothingIsDispatchedIntoAReset) {
   machine.clock_ns = kSecond;
   Gate gate;
-  driver.fate = [this, keeper = gate.keeper()](std::uint32_t core) {
+  driver.fate = [keeper = gate.keeper()](std::uint32_t core) {
     EXPECT_TRUE(core != 0 || keeper(core));
     return FakeRknpu::Fate{};
   };
