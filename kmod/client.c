@@ -225,9 +225,9 @@ static int call(struct client *client, u32 nr, union call_arg *arg, struct file 
 	case RKCHAIN_NR_CHAIN_DESTROY:
 		return chain_destroy(client, &arg->id, err);
 	case RKCHAIN_NR_SUBMIT:
-		return sched_submit(client, &arg->submit, err);
+		return job_submit(client, &arg->submit, err);
 	case RKCHAIN_NR_WAIT:
-		return sched_wait(client, &arg->wait, err);
+		return job_wait(client, &arg->wait, err);
 	}
 	return -ENOTTY;
 }
@@ -303,7 +303,7 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user
 
 static ssize_t client_read(struct file *file, char __user *to, size_t size, loff_t *pos)
 {
-	return sched_read(file->private_data, to, size, !(file->f_flags & O_NONBLOCK));
+	return job_read(file->private_data, to, size, !(file->f_flags & O_NONBLOCK));
 }
 
 static __poll_t client_poll(struct file *file, struct poll_table_struct *table)
@@ -373,7 +373,7 @@ static int client_release(struct inode *inode, struct file *file)
 	struct chain *chain;
 	unsigned long id;
 
-	sched_close(client);
+	job_close(client);
 	xa_for_each(&client->chains, id, chain)
 		chain_put(chain);
 	xa_for_each(&client->bufs, id, buffer)

@@ -265,16 +265,19 @@ int chain_emit(struct chain *chain, struct stock_file *f, u32 mode);
 int chain_clean(const struct chain *chain, struct stock_file *f);
 int chain_invalidate(const struct chain *chain, struct stock_file *f);
 
-/* ---- sched.c: jobs, cores, recovery -------------------------------------- */
+/* ---- queue.c: jobs ------------------------------------------------------- */
+
+int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err);
+int job_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err);
+ssize_t job_read(struct client *client, char __user *to, size_t size, bool block);
+void job_close(struct client *client);
+
+/* ---- sched.c: cores, recovery -------------------------------------------- */
 
 int sched_init(void);
 void sched_exit(void);
 int sched_attach(struct stock *stock);
 void sched_detach(void);
-int sched_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err);
-int sched_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err);
-ssize_t sched_read(struct client *client, char __user *to, size_t size, bool block);
-void sched_close(struct client *client);
 bool sched_quarantined(void);
 void sched_stop(bool gone);
 void sched_resume(void);

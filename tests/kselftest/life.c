@@ -162,6 +162,7 @@ static void test_forked(void)
 	if (!child) {
 		/* One client, whoever of its processes calls. */
 		rig_buf_map(&job.a);
+		rig_buf_map(&job.b);
 		rig_buf_map(&job.c);
 		rig_wait_good(rk, first, 1, done);
 		rig_job_check(&job);
