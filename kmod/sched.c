@@ -8,6 +8,7 @@
  *
  * What may be given to the driver, and when, is decided in gate() alone.
  */
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -435,6 +436,29 @@ again:
 }
 
 /*
+ * What hangs is woken in the midst of a reset and has to look before its end, which
+ * may be microseconds away and does not give up the CPU.  So the reset is done on
+ * another CPU than what waits for it slept on.
+ */
+static void reset_beside(u32 hung)
+{
+	cpumask_var_t beside;
+	u32 i;
+
+	if (zalloc_cpumask_var(&beside, GFP_KERNEL)) {
+		cpumask_copy(beside, cpu_online_mask);
+		for (i = 0; i < RKC_CORES; i++)
+			if (hung & BIT(i))
+				cpumask_clear_cpu(task_cpu(rkchain.cores[i].thread), beside);
+		if (!cpumask_empty(beside))
+			set_cpus_allowed_ptr(current, beside);
+		free_cpumask_var(beside);
+	}
+	stock_reset(rkchain.watch_file);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+/*
  * Looks after chains that are too old.  Alone on the NPU: nothing more is given to
  * the driver, the other cores come back, and then the NPU is reset until what hangs
  * has come back too.  Not alone: a reset could free what another program's job
@@ -479,7 +503,7 @@ static u64 recover(u64 now, u64 *again)
 				rkchain.cores[i].hung = true;
 		rkchain.generation++;
 		mutex_unlock(&rkchain.lock);
-		stock_reset(rkchain.watch_file);
+		reset_beside(hung);
 		mutex_lock(&rkchain.lock);
 		*again = ktime_get_ns() + RKC_RESET_AGAIN_NS;
 	}
