@@ -7,23 +7,84 @@
 #include <linux/dma-buf.h>
 #include <linux/file.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "internal.h"
 
-static void buffer_free(struct kref *ref)
+/*
+ * Buffers that nobody needs but whoever still has their dma-buf: their memory is there,
+ * so that it counts, and it must not outlive the driver unnoticed.
+ */
+static DEFINE_MUTEX(lingering_lock);
+static LIST_HEAD(lingering);
+
+/* How soon to look whether they do: often, then less so. */
+#define SWEEP_FIRST	msecs_to_jiffies(20)
+#define SWEEP_AGAIN	msecs_to_jiffies(500)
+
+static void sweep_work(struct work_struct *work);
+static DECLARE_DELAYED_WORK(sweeper, sweep_work);
+
+static void buffer_free(struct buffer *buffer)
+{
+	stock_bo_release(&buffer->bo);
+	client_user_uncharge(buffer->user, buffer->charged, 0, 0);
+	client_user_put(buffer->user);
+	kfree(buffer);
+}
+
+static void buffer_last_put(struct kref *ref)
 {
 	struct buffer *buffer = container_of(ref, struct buffer, ref);
 
-	client_user_uncharge(buffer->user, buffer->bo.size, 0, 0);
-	client_user_put(buffer->user);
-	stock_bo_release(&buffer->bo);
-	kfree(buffer);
+	if (!stock_bo_shared(&buffer->bo)) {
+		buffer_free(buffer);
+		return;
+	}
+	mutex_lock(&lingering_lock);
+	list_add(&buffer->lingering, &lingering);
+	mutex_unlock(&lingering_lock);
+	/* Somebody has to be there when the driver goes. */
+	__module_get(THIS_MODULE);
+	queue_delayed_work(rkchain.workqueue, &sweeper, SWEEP_FIRST);
+}
+
+/* Frees what lingers no more. */
+void buffer_sweep(void)
+{
+	struct buffer *buffer, *next;
+
+	mutex_lock(&lingering_lock);
+	list_for_each_entry_safe(buffer, next, &lingering, lingering)
+		if (!stock_bo_shared(&buffer->bo)) {
+			list_del(&buffer->lingering);
+			buffer_free(buffer);
+			module_put(THIS_MODULE);
+		}
+	mutex_unlock(&lingering_lock);
+}
+
+static void sweep_work(struct work_struct *work)
+{
+	bool more;
+
+	buffer_sweep();
+	mutex_lock(&lingering_lock);
+	more = !list_empty(&lingering);
+	mutex_unlock(&lingering_lock);
+	if (more)
+		queue_delayed_work(rkchain.workqueue, &sweeper, SWEEP_AGAIN);
+}
+
+void buffer_exit(void)
+{
+	cancel_delayed_work_sync(&sweeper);
 }
 
 void buffer_put(struct buffer *buffer)
 {
-	kref_put(&buffer->ref, buffer_free);
+	kref_put(&buffer->ref, buffer_last_put);
 }
 
 /* Looks an id up; whoever gets a buffer puts it. */
@@ -37,6 +98,12 @@ struct buffer *buffer_get(struct client *client, u32 id)
 		kref_get(&buffer->ref);
 	mutex_unlock(&client->ids);
 	return buffer;
+}
+
+/* Is it memory of the driver that there is now?  Under rkchain.driver_sem. */
+bool buffer_alive(const struct buffer *buffer)
+{
+	return buffer->bo.obj && stock_of(buffer->bo.file) == rkchain.stock;
 }
 
 static struct buffer *buffer_alloc(struct client *client)
@@ -93,9 +160,11 @@ int buffer_create(struct client *client, struct rkchain_buf_create *arg,
 	buffer = buffer_alloc(client);
 	if (!buffer)
 		return -ENOMEM;
+	buffer_sweep();
 	ret = client_user_charge(client->user, size, 0, 0, err);
 	if (ret)
 		goto free;
+	buffer->charged = size;
 	ret = stock_bo_create(file, size, arg->flags & RKCHAIN_BUF_WRITE_COMBINE ?
 			      STOCK_WRITE_COMBINE : STOCK_CACHED, &buffer->bo, err);
 	if (ret) {
@@ -148,9 +217,11 @@ int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rk
 	ret = stock_bo_adopt(file, arg->drm_fd, arg->handle, &buffer->bo, err);
 	if (ret)
 		goto free;
+	buffer_sweep();
 	ret = client_user_charge(client->user, buffer->bo.size, 0, 0, err);
 	if (ret)
 		goto release;
+	buffer->charged = buffer->bo.size;
 	arg->iova = buffer->bo.iova;
 	arg->size = buffer->bo.size;
 	ret = buffer_publish(client, buffer, &arg->id);
@@ -178,6 +249,7 @@ int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err
 	if (!buffer)
 		return refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, arg->id, 0);
 	buffer_put(buffer);
+	buffer_sweep();
 	return 0;
 }
 
@@ -194,7 +266,7 @@ int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_
 	buffer = buffer_get(client, arg->id);
 	if (!buffer)
 		return refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, arg->id, 0);
-	if (!buffer->bo.obj) {
+	if (!buffer_alive(buffer)) {
 		ret = refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, arg->id, 0);
 		goto out;
 	}

@@ -167,7 +167,7 @@ static int hold_buffers(struct client *client, struct chain *chain,
 			break;
 		}
 		chain->uses[chain->nuses++] = (struct chain_use){ buffer, uses[i].flags };
-		if (!buffer->bo.obj) {
+		if (!buffer_alive(buffer)) {
 			ret = refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, uses[i].id, 0);
 			err->block = i;
 		}

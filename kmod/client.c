@@ -130,6 +130,7 @@ static int query(struct client *client, struct rkchain_query *q)
 	q->clients = rkchain.clients;
 	mutex_unlock(&rkchain.lock);
 
+	buffer_sweep();
 	mutex_lock(&users_lock);
 	q->used_bytes = client->user->bytes;
 	q->used_chains = client->user->chains;
@@ -382,6 +383,7 @@ static int client_release(struct inode *inode, struct file *file)
 	xa_destroy(&client->bufs);
 	stock_file_put(client->file);
 	client_put(client);
+	buffer_sweep();
 	return 0;
 }
 

@@ -100,6 +100,7 @@ u32 stock_driver_version(const struct stock *s);
 u32 stock_hw_version(const struct stock *s);
 bool stock_alone(const struct stock *s);
 void stock_drop_bos(struct stock *s, bool gone);
+bool stocks_unbound(const struct device *dev);
 
 struct stock_file *stock_open(struct stock *s);
 struct stock_file *stock_file_get(struct stock_file *f);
@@ -111,6 +112,7 @@ int stock_bo_create(struct stock_file *f, u64 size, enum stock_memory kind, stru
 int stock_bo_adopt(struct stock_file *f, int fd, u32 handle, struct stock_bo *bo,
 		   struct rkc_err *err);
 void stock_bo_release(struct stock_bo *bo);
+bool stock_bo_shared(const struct stock_bo *bo);
 struct dma_buf *stock_bo_export(struct stock_bo *bo);
 int stock_bo_sync(struct stock_file *f, const struct stock_bo *bo, u64 offset, u64 size,
 		  u32 directions);
@@ -196,6 +198,8 @@ extern const struct file_operations client_fops;
 
 struct buffer {
 	struct kref ref;
+	struct list_head lingering;
+	u64 charged;
 	struct client_user *user;
 	struct stock_bo bo;
 };
@@ -207,6 +211,9 @@ int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err
 int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_err *err);
 struct buffer *buffer_get(struct client *client, u32 id);
 void buffer_put(struct buffer *buffer);
+void buffer_sweep(void);
+void buffer_exit(void);
+bool buffer_alive(const struct buffer *buffer);
 
 /* ---- chain.c ------------------------------------------------------------- */
 
@@ -328,7 +335,8 @@ struct rkchain {
 	u64 generation;
 	bool stopping;			/* the driver is about to go */
 	bool suspended;
-	bool resetting;
+	bool resetting;			/* nothing is submitted, as something hangs */
+	bool in_reset;			/* the watch is at it */
 	wait_queue_head_t gate;		/* of what waits to be submitted */
 	u32 gate_turn;			/* counts what may have opened it */
 	wait_queue_head_t idle;		/* a core has become idle */

@@ -69,6 +69,7 @@ static inline u64 job_seq(const struct job *job)
 /* queue.c */
 void job_unqueue(struct job *job);
 void job_tell(struct job *job);
+void job_conclude(struct job *job, int status);
 void job_end(struct job *job, int status);
 void job_cancel_followers(struct client *client, u64 failed);
 

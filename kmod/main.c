@@ -184,6 +184,7 @@ int provide(struct rkchain_provide *arg, struct rkc_err *err)
 {
 	struct stock *stock;
 	int ret = 0;
+	u32 i;
 
 	if (!capable(CAP_SYS_ADMIN))
 		return refuse(err, -EPERM, RKCHAIN_REASON_PRIVILEGE, 0, CAP_SYS_ADMIN);
@@ -205,6 +206,8 @@ int provide(struct rkchain_provide *arg, struct rkc_err *err)
 			mutex_lock(&rkchain.lock);
 			rkchain.stock = stock;
 			rkchain.aside = 0;
+			for (i = 0; i < RKC_CORES; i++)
+				rkchain.cores[i].strikes = 0;
 			/* The driver's lists are as they were, if it is the same one. */
 			if (last_identity != stock_identity(stock))
 				rkchain.poisoned = 0;
@@ -229,6 +232,9 @@ static int bus_event(struct notifier_block *self, unsigned long event, void *dat
 	mutex_lock(&provider_lock);
 	if (rkchain.stock && stock_is(rkchain.stock, data))
 		drop_driver(DROP_UNBOUND);
+	/* What is left of earlier ones, and the memory of what they were. */
+	if (stocks_unbound(data))
+		last_identity = NULL;
 	mutex_unlock(&provider_lock);
 	return NOTIFY_OK;
 }
@@ -302,6 +308,7 @@ static void __exit rkchain_exit(void)
 	mutex_lock(&provider_lock);
 	drop_driver(DROP_UNLOADED);
 	mutex_unlock(&provider_lock);
+	buffer_exit();
 	sched_exit();
 }
 

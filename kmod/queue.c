@@ -46,7 +46,7 @@ void job_tell(struct job *job)
 }
 
 /* Ends a job that is in no queue; those that depend on it are not looked at. */
-static void job_conclude(struct job *job, int status)
+void job_conclude(struct job *job, int status)
 {
 	job->state = JOB_ENDED;
 	list_del_init(&job->live);
@@ -207,7 +207,7 @@ static bool failed_before(struct client *client, u64 after)
 	struct job *job;
 
 	xa_for_each_range(&client->jobs, sequence, job, 0, after)
-		if (job->late || (job->state == JOB_ENDED && job->record.status))
+		if (job->late_due || (job->state == JOB_ENDED && job->record.status))
 			return true;
 	return false;
 }

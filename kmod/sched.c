@@ -116,6 +116,8 @@ void sched_dispatch(void)
 
 	lockdep_assert_held(&rkchain.lock);
 	while (!rkchain.stopping && !rkchain.suspended) {
+		if (!(rkchain.rotor.usable & ~rkchain.rotor.busy))
+			return;
 		best = NULL;
 		list_for_each_entry(client, &rkchain.active, active) {
 			if (best && client->share.had >= best->client->share.had)
@@ -202,6 +204,22 @@ static int await_domain(struct core *core)
 	return -EIO;
 }
 
+/* The domain, then the gate; and the domain again, as the gate may have taken long. */
+static int pass(struct core *core)
+{
+	int ret;
+
+	for (;;) {
+		ret = await_domain(core) ?: gate(core);
+		if (ret || !stock_domain(core->file))
+			return ret;
+		mutex_lock(&rkchain.lock);
+		core->submitted = 0;
+		open_gate();
+		mutex_unlock(&rkchain.lock);
+	}
+}
+
 /**
  * struct outcome - how a run ended
  * @verdict: of the submit that ended it
@@ -214,10 +232,32 @@ struct outcome {
 	bool failed;
 };
 
+/* Is a core perhaps still fetching the program?  Then it stays as it is. */
+static bool quarantined(const struct chain *chain)
+{
+	bool any = false;
+	u32 i;
+
+	mutex_lock(&rkchain.lock);
+	for (i = 0; i < RKC_CORES; i++)
+		any |= !list_empty(&chain->quarantine[i]);
+	mutex_unlock(&rkchain.lock);
+	return any;
+}
+
+/* The mode of a run: the one in force, or that of a program that must not change. */
+static u32 mode_of_run(const struct chain *chain, bool held)
+{
+	if (held && (!chain->checked.aliases || param_ordered(chain->emitted)))
+		return chain->emitted;
+	return chain_mode(chain);
+}
+
 static void run(struct core *core, struct job *job, struct outcome *out)
 {
 	struct chain *chain = job->chain;
-	const u32 mode = chain_mode(chain);
+	const bool held = quarantined(chain);
+	const u32 mode = mode_of_run(chain, held);
 	struct stock_run run = { .bo = &chain->bo, .core = core->id };
 	struct rkc_return back = {
 		.replayable = chain->checked.replayable,
@@ -228,14 +268,14 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 	u32 submits, i;
 
 	if (chain->emitted != mode)
-		back.error = chain_emit(chain, core->file, mode);
+		back.error = held ? -EIO : chain_emit(chain, core->file, mode);
 	if (!back.error)
 		back.error = chain_clean(chain, core->file);
 	submits = mode == RKC_SINGLE ? chain->count : 1;
 	run.number = mode == RKC_LINK ? chain->count : 1;
 	for (i = 0; !back.error && i < submits; i++) {
 		run.start = i;
-		back.error = await_domain(core) ?: gate(core);
+		back.error = pass(core);
 		if (back.error)
 			break;
 		back.error = stock_submit(core->file, &run);
@@ -245,6 +285,8 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 		back.committed = run.committed;
 		core->submitted = 0;
 		open_gate();
+		if (rkchain.resetting)
+			sched_kick();
 		mutex_unlock(&rkchain.lock);
 		out->failed = back.error;
 	}
@@ -401,28 +443,45 @@ static void expire_running(struct job *job)
 	job_cancel_followers(client, job_seq(job));
 }
 
+/*
+ * A client's part of expire().  What follows something that ends here ends as well, so
+ * that jobs are collected first.
+ */
+static u64 expire_client(struct client *client, u64 now)
+{
+	u64 next = NEVER, failed = NEVER;
+	struct job *job, *other;
+
+	kref_get(&client->ref);
+	list_for_each_entry_safe(job, other, &client->queue, queue) {
+		if (!job->deadline)
+			continue;
+		if (job->deadline > now) {
+			next = min(next, job->deadline);
+			continue;
+		}
+		failed = min(failed, job_seq(job));
+		job_unqueue(job);
+		job_conclude(job, -ETIME);
+	}
+	if (failed != NEVER)
+		job_cancel_followers(client, failed);
+	client_put(client);
+	return next;
+}
+
 /* Ends what has passed its deadline; tells when the next one is due. */
 static u64 expire(u64 now)
 {
-	struct client *client;
+	struct client *client, *other;
 	u64 next = NEVER;
 	struct job *job;
 	u32 i;
 
 	if (!rkchain.deadlines)
 		return next;
-again:
-	list_for_each_entry(client, &rkchain.active, active)
-		list_for_each_entry(job, &client->queue, queue) {
-			if (!job->deadline)
-				continue;
-			if (job->deadline <= now) {
-				job_unqueue(job);
-				job_end(job, -ETIME);
-				goto again;
-			}
-			next = min(next, job->deadline);
-		}
+	list_for_each_entry_safe(client, other, &rkchain.active, active)
+		next = min(next, expire_client(client, now));
 	for (i = 0; i < RKC_CORES; i++) {
 		job = rkchain.cores[i].job;
 		if (!job || !job->deadline || job->late)
@@ -440,7 +499,7 @@ again:
  * may be microseconds away and does not give up the CPU.  So the reset is done on
  * another CPU than what waits for it slept on.
  */
-static void reset_beside(u32 hung)
+static void reset_beside(struct stock_file *file, u32 hung)
 {
 	cpumask_var_t beside;
 	u32 i;
@@ -454,7 +513,7 @@ static void reset_beside(u32 hung)
 			set_cpus_allowed_ptr(current, beside);
 		free_cpumask_var(beside);
 	}
-	stock_reset(rkchain.watch_file);
+	stock_reset(file);
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
@@ -470,6 +529,7 @@ static u64 recover(u64 now, u64 *again)
 {
 	const u64 hang = param_hang_ns();
 	u32 hung = 0, young = 0, i;
+	struct stock_file *file;
 	u64 next = NEVER;
 
 	for (i = 0; i < RKC_CORES; i++) {
@@ -502,9 +562,17 @@ static u64 recover(u64 now, u64 *again)
 			if (hung & BIT(i))
 				rkchain.cores[i].hung = true;
 		rkchain.generation++;
+		/* Whoever lets the driver go waits for this too. */
+		file = stock_file_get(rkchain.watch_file);
+		rkchain.in_reset = true;
 		mutex_unlock(&rkchain.lock);
-		reset_beside(hung);
+		reset_beside(file, hung);
 		mutex_lock(&rkchain.lock);
+		rkchain.in_reset = false;
+		stock_file_put(file);
+		if (!rkchain.clients)
+			queue_work(rkchain.workqueue, &rkchain.detach);
+		wake_up_all(&rkchain.idle);
 		*again = ktime_get_ns() + RKC_RESET_AGAIN_NS;
 	}
 	return *again;
@@ -570,6 +638,12 @@ out:
 	return ret;
 }
 
+/* Does a core or the watch work with the driver? */
+static bool in_use(void)
+{
+	return READ_ONCE(rkchain.rotor.busy) || READ_ONCE(rkchain.in_reset);
+}
+
 static void detach(bool only_unused)
 {
 	struct stock_file *files[RKC_CORES + 1] = { NULL };
@@ -577,7 +651,7 @@ static void detach(bool only_unused)
 
 	mutex_lock(&rkchain.files_lock);
 	mutex_lock(&rkchain.lock);
-	if (!only_unused || (!rkchain.clients && !rkchain.rotor.busy)) {
+	if (!only_unused || (!rkchain.clients && !in_use())) {
 		for (i = 0; i < RKC_CORES; i++)
 			swap(files[i], rkchain.cores[i].file);
 		swap(files[RKC_CORES], rkchain.watch_file);
@@ -614,7 +688,7 @@ void sched_stop(bool gone)
 	end_impossible(0);
 	open_gate();
 	mutex_unlock(&rkchain.lock);
-	wait_event(rkchain.idle, !READ_ONCE(rkchain.rotor.busy));
+	wait_event(rkchain.idle, !in_use());
 	mutex_lock(&rkchain.lock);
 	for (i = 0; gone && i < RKC_CORES; i++)
 		release_quarantine(&rkchain.cores[i]);
@@ -648,7 +722,7 @@ int sched_suspend(void)
 	mutex_lock(&rkchain.lock);
 	rkchain.suspended = true;
 	mutex_unlock(&rkchain.lock);
-	if (wait_event_timeout(rkchain.idle, !READ_ONCE(rkchain.rotor.busy),
+	if (wait_event_timeout(rkchain.idle, !in_use(),
 			       msecs_to_jiffies(SUSPEND_WAIT_MS)))
 		return 0;
 	sched_wake();

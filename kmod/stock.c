@@ -35,6 +35,7 @@
 
 struct stock {
 	struct kref ref;
+	struct list_head link;		/* in stocks */
 	struct drm_device *drm;
 	struct path path;
 	const struct cred *cred;
@@ -44,6 +45,10 @@ struct stock {
 	struct mutex lock;		/* of bos */
 	struct list_head bos;
 };
+
+/* All that there is memory of. */
+static DEFINE_MUTEX(stocks_lock);
+static LIST_HEAD(stocks);
 
 struct stock_file {
 	struct kref ref;
@@ -184,6 +189,9 @@ int stock_create(int fd, struct stock **stock, struct rkc_err *err)
 	s->path = file->f_path;
 	path_get(&s->path);
 	s->cred = get_current_cred();
+	mutex_lock(&stocks_lock);
+	list_add(&s->link, &stocks);
+	mutex_unlock(&stocks_lock);
 	*stock = s;
 out:
 	fput(file);
@@ -194,6 +202,8 @@ static void stock_free(struct kref *ref)
 {
 	struct stock *s = container_of(ref, struct stock, ref);
 
+	list_del(&s->link);
+	mutex_unlock(&stocks_lock);
 	path_put(&s->path);
 	put_cred(s->cred);
 	drm_dev_put(s->drm);
@@ -202,7 +212,7 @@ static void stock_free(struct kref *ref)
 
 void stock_put(struct stock *s)
 {
-	kref_put(&s->ref, stock_free);
+	kref_put_mutex(&s->ref, stock_free, &stocks_lock);
 }
 
 bool stock_is(const struct stock *s, const struct device *dev)
@@ -481,7 +491,8 @@ void stock_bo_release(struct stock_bo *bo)
  *
  * What is left of each stock_bo is an empty shell.  When the driver goes, an object
  * that somebody else refers to as well must never be freed, since that needs what
- * the driver frees now: the module's reference stays with it for good.
+ * the driver frees now: the module's reference stays with it for good.  When it
+ * does not, such an object stays in the list, until the driver goes.
  */
 void stock_drop_bos(struct stock *s, bool gone)
 {
@@ -489,12 +500,45 @@ void stock_drop_bos(struct stock *s, bool gone)
 
 	mutex_lock(&s->lock);
 	list_for_each_entry_safe(bo, next, &s->bos, link) {
-		list_del_init(&bo->link);
-		if (gone && kref_read(&bo->obj->refcount) > 1)
+		/* Somebody has a dma-buf of it. */
+		if (kref_read(&bo->obj->refcount) > 1) {
+			if (!gone)
+				continue;
 			bo->obj = NULL;
+		}
+		list_del_init(&bo->link);
 		bo_put_object(bo);
 	}
 	mutex_unlock(&s->lock);
+}
+
+/* The driver of @dev goes: is there memory of it left from before a release? */
+bool stocks_unbound(const struct device *dev)
+{
+	bool any = false;
+	struct stock *s;
+
+	mutex_lock(&stocks_lock);
+	list_for_each_entry(s, &stocks, link)
+		if (stock_is(s, dev)) {
+			any = true;
+			stock_drop_bos(s, true);
+		}
+	mutex_unlock(&stocks_lock);
+	return any;
+}
+
+/* Does somebody besides the module hold it? */
+bool stock_bo_shared(const struct stock_bo *bo)
+{
+	bool shared;
+
+	if (!bo->file)
+		return false;
+	mutex_lock(&bo->file->stock->lock);
+	shared = bo->obj && kref_read(&bo->obj->refcount) > 1;
+	mutex_unlock(&bo->file->stock->lock);
+	return shared;
 }
 
 /* A dma-buf of it, for user space to map; the caller owns the reference. */

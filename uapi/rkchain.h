@@ -267,7 +267,8 @@ struct rkchain_provide {
  * @flags: RKCHAIN_BUF_*
  * @id: out
  * @iova: out, a multiple of 4096
- * @fd: out, a dma-buf: mmap() it; closes on exec.  It may be closed at any time
+ * @fd: out, a dma-buf: mmap() it; closes on exec.  It may be closed at any time; as
+ *	long as somebody has it, or a mapping, the memory counts for its user
  * @reserved: 0
  * @report: out
  *

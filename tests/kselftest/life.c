@@ -118,6 +118,7 @@ static void test_closed_during_wait(void)
 	pthread_join(thread, NULL);
 	ASSERT_EQ(waiter.ret, 0);
 	ASSERT_EQ(waiter.done.status, 0);
+	rig_job_unmap(&job);
 	rig_settles(rk, &before);
 }
 
@@ -139,6 +140,7 @@ static void test_close_is_quick(void)
 	start = rig_now();
 	ASSERT_EQ(close(job.rk), 0);
 	ASSERT(rig_now() - start < 300 * MS);
+	rig_job_unmap(&job);
 	rig_settles(rk, &before);
 	/* What was queued has not been run. */
 	ASSERT(rig_now() - start < 3000 * MS);

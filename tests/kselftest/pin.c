@@ -43,7 +43,7 @@ static void let_go(struct rig_job *job)
 
 static void test_buffers_destroyed(void)
 {
-	struct rkchain_query before;
+	struct rkchain_query before, mapped;
 	u64 objects;
 	int rk = rig_open();
 	struct rig_job job;
@@ -61,13 +61,15 @@ static void test_buffers_destroyed(void)
 		rig_job_run(&job);
 	}
 	ASSERT_EQ(rig_try_destroy_chain(rk, job.chain), 0);
-	rig_settles(rk, &before);
 
-	/* What is mapped is still there, and goes with the mapping. */
+	/* What is mapped is still there, counts, and goes with the mapping. */
 	memset(job.a.map, 1, job.a.size);
+	rig_query(rk, &mapped);
+	ASSERT_EQ(mapped.used_bytes, before.used_bytes + job.a.size + job.b.size + job.c.size);
 	munmap(job.a.map, job.a.size);
 	munmap(job.b.map, job.b.size);
 	munmap(job.c.map, job.c.size);
+	rig_settles(rk, &before);
 	objects_return(objects);
 }
 
@@ -121,6 +123,9 @@ static void test_chain_destroyed_with_work(void)
 	ASSERT_EQ(rig_try_destroy_chain(rk, job.chain), 0);
 	rig_wait_good(rk, first, ARRAY_SIZE(done), done);
 	rig_job_check(&job);
+	munmap(job.a.map, job.a.size);
+	munmap(job.b.map, job.b.size);
+	munmap(job.c.map, job.c.size);
 	rig_settles(rk, &before);
 }
 

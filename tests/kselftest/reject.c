@@ -1205,6 +1205,7 @@ static void register_until(u32 blocks, u64 tries, u32 reason)
 		  before.quota_chains : before.quota_blocks);
 	close(rk);
 	rk = rig_open();
+	rig_job_unmap(&job);
 	rig_settles(rk, &before);
 	rig_query(rk, &after);
 	ASSERT_EQ(after.used_chains, before.used_chains);

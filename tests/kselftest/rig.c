@@ -598,6 +598,20 @@ void rig_job_free(struct rig_job *job)
 	free(job->words);
 }
 
+void rig_job_unmap(struct rig_job *job)
+{
+	struct rig_buf *bufs[] = { &job->a, &job->b, &job->c };
+
+	for (u32 i = 0; i < ARRAY_SIZE(bufs); i++) {
+		if (bufs[i]->map)
+			munmap(bufs[i]->map, bufs[i]->size);
+		if (bufs[i]->fd >= 0)
+			close(bufs[i]->fd);
+		bufs[i]->map = NULL;
+		bufs[i]->fd = -1;
+	}
+}
+
 void rig_still_works(void)
 {
 	int rk = rig_open();

@@ -181,6 +181,9 @@ void rig_job_check(const struct rig_job *job);
 void rig_job_run(struct rig_job *job);
 void rig_job_free(struct rig_job *job);
 
+/* Lets go of its memory: a buffer counts as long as somebody has its dma-buf. */
+void rig_job_unmap(struct rig_job *job);
+
 /*
  * Registers the job @count times more, without SYNC: a chain runs on one core at a
  * time, so that work for several cores takes several chains.
