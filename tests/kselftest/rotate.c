@@ -256,8 +256,8 @@ static void share(s32 low, s32 high, u32 ratio)
 		rig_wait_good(high_queue.rk, high_first, 48, high_done);
 		rig_wait_good(low_queue.rk, low_first, 80, low_done);
 		within = started_within(low_done, 80, high_done, 48);
-		tap_note("48 of priority %d, %u of priority %d meanwhile; one to %u expected", high, within,
-			 low, ratio);
+		tap_note("48 of priority %d, %u of priority %d meanwhile; one to %u expected",
+			 high, within, low, ratio);
 		/* Three may have been under way already, and count; nobody starves. */
 		fair = within <= 48 / ratio * 2 + 3 && within + 3 >= 48 / ratio / 2;
 	}
