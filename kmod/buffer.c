@@ -42,11 +42,11 @@ static void buffer_last_put(struct kref *ref)
 		buffer_free(buffer);
 		return;
 	}
+	/* Somebody has to be there when the driver goes. */
+	__module_get(THIS_MODULE);
 	mutex_lock(&lingering_lock);
 	list_add(&buffer->lingering, &lingering);
 	mutex_unlock(&lingering_lock);
-	/* Somebody has to be there when the driver goes. */
-	__module_get(THIS_MODULE);
 	queue_delayed_work(rkchain.workqueue, &sweeper, SWEEP_FIRST);
 }
 
@@ -117,18 +117,6 @@ static struct buffer *buffer_alloc(struct client *client)
 	return buffer;
 }
 
-/* Gives it an id that this open of the device has never used. */
-static int buffer_publish(struct client *client, struct buffer *buffer, u32 *id)
-{
-	int ret;
-
-	do {
-		*id = atomic_inc_return(&rkchain.next_id);
-		ret = *id ? xa_insert(&client->bufs, *id, buffer, GFP_KERNEL_ACCOUNT) : -EBUSY;
-	} while (ret == -EBUSY);
-	return ret;
-}
-
 /**
  * buffer_create() - BUF_CREATE
  * @client: whose
@@ -181,7 +169,7 @@ int buffer_create(struct client *client, struct rkchain_buf_create *arg,
 	if (ret)
 		goto put_fd;
 	arg->iova = buffer->bo.iova;
-	ret = buffer_publish(client, buffer, &arg->id);
+	ret = client_publish(&client->bufs, buffer, &arg->id);
 	if (ret)
 		goto put_dmabuf;
 	*dmabuf_file = dmabuf->file;
@@ -224,7 +212,7 @@ int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rk
 	buffer->charged = buffer->bo.size;
 	arg->iova = buffer->bo.iova;
 	arg->size = buffer->bo.size;
-	ret = buffer_publish(client, buffer, &arg->id);
+	ret = client_publish(&client->bufs, buffer, &arg->id);
 	if (ret)
 		buffer_put(buffer);
 	return ret;

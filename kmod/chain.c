@@ -237,17 +237,6 @@ static int build(struct client *client, struct chain *chain, const struct rkchai
 	return ret;
 }
 
-static int publish(struct client *client, struct chain *chain, u32 *id)
-{
-	int ret;
-
-	do {
-		*id = atomic_inc_return(&rkchain.next_id);
-		ret = *id ? xa_insert(&client->chains, *id, chain, GFP_KERNEL_ACCOUNT) : -EBUSY;
-	} while (ret == -EBUSY);
-	return ret;
-}
-
 /**
  * chain_create() - CHAIN_CREATE
  * @client: whose
@@ -307,7 +296,7 @@ int chain_create(struct client *client, struct rkchain_chain_create *arg, struct
 		arg->macs = chain->checked.cost.macs;
 		arg->bytes = chain->checked.cost.bytes;
 		arg->estimate_ns = chain->estimate_ns;
-		ret = publish(client, chain, &arg->id);
+		ret = client_publish(&client->chains, chain, &arg->id);
 	}
 	up_read(&rkchain.driver_sem);
 out:

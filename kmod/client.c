@@ -122,7 +122,10 @@ static int query(struct client *client, struct rkchain_query *q)
 	}
 	up_read(&rkchain.driver_sem);
 
+	q->quota_jobs = param_quota_jobs();
+
 	mutex_lock(&rkchain.lock);
+	q->used_jobs = client->user->jobs;
 	q->cores_usable = rkchain.rotor.usable;
 	q->cores_aside = rkchain.aside;
 	q->cores_poisoned = rkchain.poisoned;
@@ -166,6 +169,18 @@ struct stock_file *client_file(struct client *client, struct rkc_err *err)
 	mutex_unlock(&client->ids);
 	stock_file_put(old);
 	return file;
+}
+
+/* Puts something into a table of a client under an id that nobody has had lately. */
+int client_publish(struct xarray *table, void *entry, u32 *id)
+{
+	int ret;
+
+	do {
+		*id = atomic_inc_return(&rkchain.next_id);
+		ret = *id ? xa_insert(table, *id, entry, GFP_KERNEL_ACCOUNT) : -EBUSY;
+	} while (ret == -EBUSY);
+	return ret;
 }
 
 union call_arg {
@@ -233,26 +248,6 @@ static int call(struct client *client, u32 nr, union call_arg *arg, struct file 
 	return -ENOTTY;
 }
 
-/* The caller could not be told what the call has made: unmake it. */
-static void undo(struct client *client, u32 nr, const union call_arg *arg, struct file *dmabuf)
-{
-	struct rkchain_id id = { 0 };
-	struct rkc_err err;
-
-	if (nr == RKCHAIN_NR_BUF_CREATE) {
-		fput(dmabuf);
-		put_unused_fd(arg->buf_create.fd);
-		id.id = arg->buf_create.id;
-		buffer_destroy(client, &id, &err);
-	} else if (nr == RKCHAIN_NR_BUF_ADOPT) {
-		id.id = arg->buf_adopt.id;
-		buffer_destroy(client, &id, &err);
-	} else if (nr == RKCHAIN_NR_CHAIN_CREATE) {
-		id.id = arg->chain_create.id;
-		chain_destroy(client, &id, &err);
-	}
-}
-
 static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user)
 {
 	const size_t size = _IOC_SIZE(cmd);
@@ -273,6 +268,10 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user
 	if (ret)
 		return ret;
 
+	/* Not all that calls do can be undone: find out before whether he can be told. */
+	if (copy_to_user(at, &arg, min(size, known)))
+		return -EFAULT;
+
 	if (calls[nr].driver)
 		down_read(&rkchain.driver_sem);
 	ret = call(client, nr, &arg, &dmabuf, &err);
@@ -292,13 +291,14 @@ static long client_ioctl(struct file *file, unsigned int cmd, unsigned long user
 		memcpy((u8 *)&arg + calls[nr].report, &report, sizeof(report));
 	}
 	/* A restarted call must find its arguments as they were. */
-	if (ret != -ERESTARTSYS && copy_to_user(at, &arg, min(size, known))) {
-		if (!ret)
-			undo(client, nr, &arg, dmabuf);
-		return -EFAULT;
-	}
-	if (dmabuf)
+	if (ret != -ERESTARTSYS && copy_to_user(at, &arg, min(size, known)))
+		ret = -EFAULT;
+	if (dmabuf && ret) {
+		put_unused_fd(arg.buf_create.fd);
+		fput(dmabuf);
+	} else if (dmabuf) {
 		fd_install(arg.buf_create.fd, dmabuf);
+	}
 	return ret;
 }
 
@@ -335,6 +335,7 @@ static int client_open(struct inode *inode, struct file *file)
 	}
 	kref_init(&client->ref);
 	mutex_init(&client->ids);
+	mutex_init(&client->submit);
 	mutex_init(&client->collect);
 	xa_init(&client->bufs);
 	xa_init(&client->chains);

@@ -8,13 +8,19 @@
  * rkc_chain_emit() wrote from checked descriptors into memory that user space never
  * sees, and touches only buffers that the chain holds.
  *
- * Lock order: driver_sem, client.ids, files_lock, lock, stock.lock.
+ * Lock order, from the outside in:
  *
+ *	the driver's device
+ *	provider_lock	one PROVIDE, release or unbind at a time
  *	driver_sem	read: the stock driver stays; write: it goes
  *	client.ids	tables of a client
+ *	client.submit	sequence numbers of a client
+ *	client.collect	completions of a client that are on their way to user space
  *	files_lock	the workers' files
  *	lock		everything about jobs and cores
+ *	lingering_lock	buffers that somebody's dma-buf keeps
  *	stock.lock	the list of a driver's buffer objects
+ *	users_lock, stocks_lock	what there is of them
  */
 #ifndef RKCHAIN_INTERNAL_H
 #define RKCHAIN_INTERNAL_H
@@ -92,6 +98,7 @@ struct stock_bo {
 	enum stock_memory kind;
 };
 
+struct device *stock_device(int fd);
 int stock_create(int fd, struct stock **stock, struct rkc_err *err);
 void stock_put(struct stock *s);
 bool stock_is(const struct stock *s, const struct device *dev);
@@ -151,6 +158,7 @@ int stock_domain(struct stock_file *f);
  * @bytes: of device memory
  * @chains: registered
  * @blocks: of these chains
+ * @jobs: submitted and not collected (under rkchain.lock)
  */
 struct client_user {
 	struct list_head link;
@@ -159,6 +167,7 @@ struct client_user {
 	u64 bytes;
 	u64 chains;
 	u64 blocks;
+	u64 jobs;
 };
 
 struct client_user *client_user_get(struct client_user *user);
@@ -175,6 +184,7 @@ struct client {
 	struct xarray chains;
 	struct stock_file *file;	/* under ids: what its memory is made through */
 
+	struct mutex submit;		/* one at a time takes sequence numbers */
 	struct mutex collect;		/* one at a time takes completions */
 	/* the rest under rkchain.lock */
 	bool closed;
@@ -191,6 +201,7 @@ struct client {
 };
 
 void client_put(struct client *client);
+int client_publish(struct xarray *table, void *entry, u32 *id);
 struct stock_file *client_file(struct client *client, struct rkc_err *err);
 extern const struct file_operations client_fops;
 
@@ -356,6 +367,7 @@ u32 param_strikes(void);
 u64 param_quota_bytes(void);
 u64 param_quota_chains(void);
 u64 param_quota_blocks(void);
+u64 param_quota_jobs(void);
 
 int provide(struct rkchain_provide *arg, struct rkc_err *err);
 

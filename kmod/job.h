@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Jobs, as queue.c makes and ends them and sched.c runs them.  Everything here under
- * rkchain.lock.
+ * Jobs, as queue.c makes and ends them, sched.c runs them and watch.c looks after
+ * them.  All of it under rkchain.lock, but for what starts and stops.
  */
 #ifndef RKCHAIN_JOB_H
 #define RKCHAIN_JOB_H
 
 #include "internal.h"
+
+#define NEVER	U64_MAX	/* a time */
 
 enum job_state {
 	JOB_QUEUED,
@@ -75,6 +77,13 @@ void job_cancel_followers(struct client *client, u64 failed);
 
 /* sched.c */
 void sched_dispatch(void);
-void sched_kick(void);
+void sched_open_gate(void);
+int sched_run_thread(struct task_struct **thread, int (*function)(void *), void *data,
+		     const char *name);
+
+/* watch.c */
+void watch_kick(void);
+int watch_init(void);
+void watch_exit(void);
 
 #endif /* RKCHAIN_JOB_H */

@@ -27,6 +27,7 @@ static u32 strikes = 3;
 static u32 quota_mbytes = 3072;
 static u32 quota_chains = 16384;
 static u32 quota_blocks = 262144;
+static u32 quota_jobs = 8192;
 
 static int mode_set(const char *text, const struct kernel_param *param)
 {
@@ -93,6 +94,8 @@ module_param(quota_chains, uint, 0644);
 MODULE_PARM_DESC(quota_chains, "chains that a user may hold (16384)");
 module_param(quota_blocks, uint, 0644);
 MODULE_PARM_DESC(quota_blocks, "blocks of all of a user's chains (262144)");
+module_param(quota_jobs, uint, 0644);
+MODULE_PARM_DESC(quota_jobs, "chains that a user may have submitted and not collected (8192)");
 
 u32 param_mode(void)
 {
@@ -128,6 +131,11 @@ u64 param_quota_chains(void)
 u64 param_quota_blocks(void)
 {
 	return READ_ONCE(quota_blocks);
+}
+
+u64 param_quota_jobs(void)
+{
+	return READ_ONCE(quota_jobs);
 }
 
 /* ---- the driver underneath ---- */
@@ -173,6 +181,42 @@ static int drop_driver(enum drop why)
 	return 0;
 }
 
+static int release_driver(struct rkc_err *err)
+{
+	if (!rkchain.stock)
+		return refuse(err, -ENODEV, RKCHAIN_REASON_NO_PROVIDER, 0, 0);
+	if (sched_quarantined() || drop_driver(DROP_RELEASED))
+		return refuse(err, -EBUSY, RKCHAIN_REASON_QUARANTINE, 0, 0);
+	return 0;
+}
+
+static int take_driver(int fd, struct rkc_err *err)
+{
+	struct stock *stock;
+	int ret;
+	u32 i;
+
+	if (rkchain.stock)
+		return refuse(err, -EBUSY, RKCHAIN_REASON_PROVIDED, 0, 0);
+	ret = stock_create(fd, &stock, err);
+	if (ret)
+		return ret;
+	down_write(&rkchain.driver_sem);
+	mutex_lock(&rkchain.lock);
+	rkchain.stock = stock;
+	rkchain.aside = 0;
+	for (i = 0; i < RKC_CORES; i++)
+		rkchain.cores[i].strikes = 0;
+	/* The driver's lists are as they were, if it is the same one. */
+	if (last_identity != stock_identity(stock))
+		rkchain.poisoned = 0;
+	last_identity = stock_identity(stock);
+	rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL & ~rkchain.poisoned);
+	mutex_unlock(&rkchain.lock);
+	up_write(&rkchain.driver_sem);
+	return 0;
+}
+
 /**
  * provide() - PROVIDE
  * @arg: of the caller
@@ -182,42 +226,26 @@ static int drop_driver(enum drop why)
  */
 int provide(struct rkchain_provide *arg, struct rkc_err *err)
 {
-	struct stock *stock;
-	int ret = 0;
-	u32 i;
+	const bool release = arg->flags & RKCHAIN_PROVIDE_RELEASE;
+	struct device *dev;
+	int ret;
 
 	if (!capable(CAP_SYS_ADMIN))
 		return refuse(err, -EPERM, RKCHAIN_REASON_PRIVILEGE, 0, CAP_SYS_ADMIN);
 	if (arg->flags & ~RKCHAIN_PROVIDE_RELEASE)
 		return refuse(err, -EINVAL, RKCHAIN_REASON_FLAGS, arg->flags,
 			      RKCHAIN_PROVIDE_RELEASE);
+	/* What is being unbound is not to be taken: unbinding holds this lock. */
+	dev = release ? NULL : stock_device(arg->drm_fd);
+	if (dev)
+		device_lock(dev);
 	mutex_lock(&provider_lock);
-	if (arg->flags & RKCHAIN_PROVIDE_RELEASE) {
-		if (!rkchain.stock)
-			ret = refuse(err, -ENODEV, RKCHAIN_REASON_NO_PROVIDER, 0, 0);
-		else if (sched_quarantined() || drop_driver(DROP_RELEASED))
-			ret = refuse(err, -EBUSY, RKCHAIN_REASON_QUARANTINE, 0, 0);
-	} else if (rkchain.stock) {
-		ret = refuse(err, -EBUSY, RKCHAIN_REASON_PROVIDED, 0, 0);
-	} else {
-		ret = stock_create(arg->drm_fd, &stock, err);
-		if (!ret) {
-			down_write(&rkchain.driver_sem);
-			mutex_lock(&rkchain.lock);
-			rkchain.stock = stock;
-			rkchain.aside = 0;
-			for (i = 0; i < RKC_CORES; i++)
-				rkchain.cores[i].strikes = 0;
-			/* The driver's lists are as they were, if it is the same one. */
-			if (last_identity != stock_identity(stock))
-				rkchain.poisoned = 0;
-			last_identity = stock_identity(stock);
-			rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL & ~rkchain.poisoned);
-			mutex_unlock(&rkchain.lock);
-			up_write(&rkchain.driver_sem);
-		}
-	}
+	ret = release ? release_driver(err) : take_driver(arg->drm_fd, err);
 	mutex_unlock(&provider_lock);
+	if (dev) {
+		device_unlock(dev);
+		put_device(dev);
+	}
 	return ret;
 }
 

@@ -197,6 +197,9 @@ static int admit(struct client *client, const struct rkchain_submit *arg,
 	if (client->slots + arg->count > SLOTS)
 		return refuse(err, -EAGAIN, RKCHAIN_REASON_QUEUE_FULL, client->slots + arg->count,
 			      SLOTS);
+	if (client->user->jobs + arg->count > param_quota_jobs())
+		return refuse(err, -EAGAIN, RKCHAIN_REASON_QUEUE_FULL,
+			      client->user->jobs + arg->count, param_quota_jobs());
 	return 0;
 }
 
@@ -212,36 +215,26 @@ static bool failed_before(struct client *client, u64 after)
 	return false;
 }
 
-static int enqueue(struct client *client, struct rkchain_submit *arg, struct list_head *jobs)
+static void enqueue(struct client *client, struct rkchain_submit *arg, struct list_head *jobs)
 {
-	const u64 first = client->next;
 	const u64 now = ktime_get_ns();
 	bool cancelled = arg->flags & RKCHAIN_SUBMIT_AFTER && failed_before(client, arg->after);
 	struct job *job, *next;
-	u64 sequence = first;
-	int ret;
 
-	list_for_each_entry(job, jobs, queue) {
-		job->record.sequence = sequence;
-		job->record.queued_ns = now;
-		ret = xa_insert(&client->jobs, sequence, job, GFP_KERNEL_ACCOUNT);
-		if (ret) {
-			while (sequence-- > first)
-				xa_erase(&client->jobs, sequence);
-			return ret;
-		}
-		sequence++;
-	}
-	client->next = sequence;
+	arg->first = client->next;
 	client->slots += arg->count;
-	arg->first = first;
+	client->user->jobs += arg->count;
 	if (list_empty(&client->queue))
 		rkc_share_wake(&client->share, rkchain.level);
 	list_for_each_entry_safe(job, next, jobs, queue) {
+		job->record.sequence = client->next++;
+		job->record.queued_ns = now;
+		/* Its place has been reserved. */
+		xa_store(&client->jobs, job_seq(job), job, GFP_NOWAIT);
 		kref_get(&client->ref);
 		job->client = client;
 		if (job->batch && !job->batch->next)
-			job->batch->next = first;
+			job->batch->next = arg->first;
 		list_add_tail(&job->live, &client->live);
 		if (job->deadline)
 			rkchain.deadlines++;
@@ -255,9 +248,27 @@ static int enqueue(struct client *client, struct rkchain_submit *arg, struct lis
 	if (!list_empty(&client->queue) && list_empty(&client->active))
 		list_add_tail(&client->active, &rkchain.active);
 	if (arg->deadline_ns)
-		sched_kick();
+		watch_kick();
 	sched_dispatch();
-	return 0;
+}
+
+/* Everybody waits for rkchain.lock: memory is found before it is taken. */
+static int reserve(struct client *client, u32 count)
+{
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < count && !ret; i++)
+		ret = xa_reserve(&client->jobs, client->next + i, GFP_KERNEL_ACCOUNT);
+	return ret;
+}
+
+static void unreserve(struct client *client, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		xa_release(&client->jobs, client->next + i);
 }
 
 int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err)
@@ -267,13 +278,24 @@ int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err
 	int ret;
 
 	ret = check_submit(arg, err);
-	if (!ret)
-		ret = make_jobs(client, arg, &jobs, err);
+	if (ret)
+		return ret;
+	ret = make_jobs(client, arg, &jobs, err);
+	if (ret)
+		goto out;
+	mutex_lock(&client->submit);
+	ret = reserve(client, arg->count);
 	if (!ret) {
 		mutex_lock(&rkchain.lock);
-		ret = admit(client, arg, &jobs, err) ?: enqueue(client, arg, &jobs);
+		ret = admit(client, arg, &jobs, err);
+		if (!ret)
+			enqueue(client, arg, &jobs);
 		mutex_unlock(&rkchain.lock);
 	}
+	if (ret)
+		unreserve(client, arg->count);
+	mutex_unlock(&client->submit);
+out:
 	/* Empty when they have been queued. */
 	list_for_each_entry_safe(job, next, &jobs, queue)
 		job_free(job);
@@ -311,6 +333,7 @@ static void handed_out(struct client *client, struct job *job)
 	}
 	xa_erase(&client->jobs, job_seq(job));
 	client->slots--;
+	client->user->jobs--;
 	job_free(job);
 }
 
@@ -405,7 +428,11 @@ int job_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *er
 		ret = sleep_for(client, arg, err);
 		if (ret)
 			break;
-		mutex_lock(&client->collect);
+		/* Whoever has it may be at a page that does not come. */
+		if (mutex_lock_interruptible(&client->collect)) {
+			ret = -ERESTARTSYS;
+			break;
+		}
 		mutex_lock(&rkchain.lock);
 		ret = take(client, arg, records, err);
 		mutex_unlock(&rkchain.lock);
@@ -445,7 +472,11 @@ ssize_t job_read(struct client *client, char __user *to, size_t size, bool block
 						       !list_empty_careful(&client->readable));
 		if (ret)
 			break;
-		mutex_lock(&client->collect);
+		if (block ? mutex_lock_interruptible(&client->collect) :
+			    !mutex_trylock(&client->collect)) {
+			ret = block ? -ERESTARTSYS : -EAGAIN;
+			break;
+		}
 		mutex_lock(&rkchain.lock);
 		list_for_each_entry(job, &client->readable, readable) {
 			if (count == room)
@@ -473,6 +504,7 @@ void job_close(struct client *client)
 
 	mutex_lock(&rkchain.lock);
 	client->closed = true;
+	client->user->jobs -= client->slots;
 	list_del_init(&client->active);
 	xa_for_each(&client->jobs, sequence, job) {
 		xa_erase(&client->jobs, sequence);

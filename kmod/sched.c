@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cores, deadlines, and what happens when the NPU does not come back.
+ * Cores: who gets which chain, and the threads that run them.
  *
  * A thread per core submits one chain at a time and waits for it.  Which core takes
  * which chain is decided in sched_dispatch(), whenever a chain is queued or a core comes
- * free.  A further thread watches: deadlines, and chains that are too old.
- *
- * What may be given to the driver, and when, is decided in gate() alone.
+ * free.  What may be given to the driver, and when, is decided in gate() alone.
  */
-#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -23,10 +20,6 @@
 #define DOMAIN_PAUSE_MS	10
 /* A suspend waits as long as a submit can last. */
 #define SUSPEND_WAIT_MS	(4 * RKC_STOCK_TIMEOUT_MS)
-/* How often to look whether a hung chain may be reset by now. */
-#define ALONE_AGAIN_NS	100000000ULL
-
-#define NEVER		U64_MAX
 
 /* Ends every waiting job that @core_mask leaves no core; all of them if it is 0. */
 static void end_impossible(u32 core_mask)
@@ -77,12 +70,6 @@ static struct job *first_for_a_core(struct client *client)
 	return NULL;
 }
 
-void sched_kick(void)
-{
-	rkchain.watch_kick = true;
-	wake_up(&rkchain.watch_wake);
-}
-
 static void start(struct job *job)
 {
 	struct client *client = job->client;
@@ -105,7 +92,7 @@ static void start(struct job *job)
 	core->job = job;
 	wake_up(&core->wake);
 	if (rkchain.watch_asleep)
-		sched_kick();
+		watch_kick();
 }
 
 /* Gives work to idle cores, to the client first that has had the least. */
@@ -134,7 +121,8 @@ void sched_dispatch(void)
 
 /* ---- a core's thread ---- */
 
-static void open_gate(void)
+/* Something has happened that whoever waits at the gate has to look at. */
+void sched_open_gate(void)
 {
 	rkchain.gate_turn++;
 	wake_up_all(&rkchain.gate);
@@ -215,7 +203,7 @@ static int pass(struct core *core)
 			return ret;
 		mutex_lock(&rkchain.lock);
 		core->submitted = 0;
-		open_gate();
+		sched_open_gate();
 		mutex_unlock(&rkchain.lock);
 	}
 }
@@ -284,9 +272,9 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 		back.hung = core->hung;
 		back.committed = run.committed;
 		core->submitted = 0;
-		open_gate();
+		sched_open_gate();
 		if (rkchain.resetting)
-			sched_kick();
+			watch_kick();
 		mutex_unlock(&rkchain.lock);
 		out->failed = back.error;
 	}
@@ -429,184 +417,6 @@ static int work(void *data)
 	}
 }
 
-/* ---- the watch ---- */
-
-static void expire_running(struct job *job)
-{
-	struct client *client = job->client;
-
-	job->late = true;
-	if (client->closed)
-		return;
-	job->late_due = true;
-	job_tell(job);
-	job_cancel_followers(client, job_seq(job));
-}
-
-/*
- * A client's part of expire().  What follows something that ends here ends as well, so
- * that jobs are collected first.
- */
-static u64 expire_client(struct client *client, u64 now)
-{
-	u64 next = NEVER, failed = NEVER;
-	struct job *job, *other;
-
-	kref_get(&client->ref);
-	list_for_each_entry_safe(job, other, &client->queue, queue) {
-		if (!job->deadline)
-			continue;
-		if (job->deadline > now) {
-			next = min(next, job->deadline);
-			continue;
-		}
-		failed = min(failed, job_seq(job));
-		job_unqueue(job);
-		job_conclude(job, -ETIME);
-	}
-	if (failed != NEVER)
-		job_cancel_followers(client, failed);
-	client_put(client);
-	return next;
-}
-
-/* Ends what has passed its deadline; tells when the next one is due. */
-static u64 expire(u64 now)
-{
-	struct client *client, *other;
-	u64 next = NEVER;
-	struct job *job;
-	u32 i;
-
-	if (!rkchain.deadlines)
-		return next;
-	list_for_each_entry_safe(client, other, &rkchain.active, active)
-		next = min(next, expire_client(client, now));
-	for (i = 0; i < RKC_CORES; i++) {
-		job = rkchain.cores[i].job;
-		if (!job || !job->deadline || job->late)
-			continue;
-		if (job->deadline <= now)
-			expire_running(job);
-		else
-			next = min(next, job->deadline);
-	}
-	return next;
-}
-
-/*
- * What hangs is woken in the midst of a reset and has to look before its end, which
- * may be microseconds away and does not give up the CPU.  So the reset is done on
- * another CPU than what waits for it slept on.
- */
-static void reset_beside(struct stock_file *file, u32 hung)
-{
-	cpumask_var_t beside;
-	u32 i;
-
-	if (zalloc_cpumask_var(&beside, GFP_KERNEL)) {
-		cpumask_copy(beside, cpu_online_mask);
-		for (i = 0; i < RKC_CORES; i++)
-			if (hung & BIT(i))
-				cpumask_clear_cpu(task_cpu(rkchain.cores[i].thread), beside);
-		if (!cpumask_empty(beside))
-			set_cpus_allowed_ptr(current, beside);
-		free_cpumask_var(beside);
-	}
-	stock_reset(file);
-	set_cpus_allowed_ptr(current, cpu_possible_mask);
-}
-
-/*
- * Looks after chains that are too old.  Alone on the NPU: nothing more is given to
- * the driver, the other cores come back, and then the NPU is reset until what hangs
- * has come back too.  Not alone: a reset could free what another program's job
- * waits for, so only the driver's own time-out remains.
- *
- * Drops rkchain.lock for a reset.  Returns when to look again.
- */
-static u64 recover(u64 now, u64 *again)
-{
-	const u64 hang = param_hang_ns();
-	u32 hung = 0, young = 0, i;
-	struct stock_file *file;
-	u64 next = NEVER;
-
-	for (i = 0; i < RKC_CORES; i++) {
-		const struct core *core = &rkchain.cores[i];
-
-		if (!core->submitted)
-			continue;
-		if (now - core->submitted >= hang) {
-			hung |= BIT(i);
-		} else {
-			young |= BIT(i);
-			next = min(next, core->submitted + hang);
-		}
-	}
-	if (!hung || !rkchain.stock || !rkchain.watch_file || !stock_alone(rkchain.stock)) {
-		if (rkchain.resetting) {
-			rkchain.resetting = false;
-			open_gate();
-		}
-		return hung ? min(next, now + ALONE_AGAIN_NS) : next;
-	}
-	if (!rkchain.resetting) {
-		rkchain.resetting = true;
-		*again = now;
-	}
-	if (young)
-		return next;
-	if (now >= *again) {
-		for (i = 0; i < RKC_CORES; i++)
-			if (hung & BIT(i))
-				rkchain.cores[i].hung = true;
-		rkchain.generation++;
-		/* Whoever lets the driver go waits for this too. */
-		file = stock_file_get(rkchain.watch_file);
-		rkchain.in_reset = true;
-		mutex_unlock(&rkchain.lock);
-		reset_beside(file, hung);
-		mutex_lock(&rkchain.lock);
-		rkchain.in_reset = false;
-		stock_file_put(file);
-		if (!rkchain.clients)
-			queue_work(rkchain.workqueue, &rkchain.detach);
-		wake_up_all(&rkchain.idle);
-		*again = ktime_get_ns() + RKC_RESET_AGAIN_NS;
-	}
-	return *again;
-}
-
-static int watch(void *unused)
-{
-	u64 again = 0;
-
-	while (!kthread_should_stop()) {
-		u64 now, next;
-		long pause;
-
-		mutex_lock(&rkchain.lock);
-		rkchain.watch_kick = false;
-		now = ktime_get_ns();
-		next = expire(now);
-		next = min(next, recover(now, &again));
-		sched_dispatch();
-		if (rkchain.rotor.busy)
-			/* What is at the gate has no age yet. */
-			next = min(next, now + param_hang_ns());
-		rkchain.watch_asleep = next == NEVER;
-		mutex_unlock(&rkchain.lock);
-		now = ktime_get_ns();
-		pause = next == NEVER ? MAX_SCHEDULE_TIMEOUT :
-			next <= now ? 1 : nsecs_to_jiffies(next - now) + 1;
-		wait_event_interruptible_timeout(rkchain.watch_wake,
-						 READ_ONCE(rkchain.watch_kick) ||
-						 kthread_should_stop(), pause);
-	}
-	return 0;
-}
-
 /* ---- coming and going ---- */
 
 /* Opens the files that the cores' threads and the watch work with. */
@@ -686,7 +496,7 @@ void sched_stop(bool gone)
 	mutex_lock(&rkchain.lock);
 	rkchain.stopping = true;
 	end_impossible(0);
-	open_gate();
+	sched_open_gate();
 	mutex_unlock(&rkchain.lock);
 	wait_event(rkchain.idle, !in_use());
 	mutex_lock(&rkchain.lock);
@@ -755,8 +565,9 @@ int sched_enable(struct core *core)
 	return ret;
 }
 
-static int run_thread(struct task_struct **thread, int (*function)(void *), void *data,
-		      const char *name)
+/* Starts one of the module's threads. */
+int sched_run_thread(struct task_struct **thread, int (*function)(void *), void *data,
+		     const char *name)
 {
 	struct task_struct *task = kthread_run(function, data, "%s", name);
 
@@ -775,7 +586,6 @@ int sched_init(void)
 	INIT_LIST_HEAD(&rkchain.active);
 	init_waitqueue_head(&rkchain.gate);
 	init_waitqueue_head(&rkchain.idle);
-	init_waitqueue_head(&rkchain.watch_wake);
 	INIT_WORK(&rkchain.detach, detach_work);
 	rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL);
 	rkchain.workqueue = alloc_workqueue("rkchain", WQ_UNBOUND, 0);
@@ -789,10 +599,10 @@ int sched_init(void)
 		INIT_LIST_HEAD(&core->quarantine);
 	}
 	for (i = 0; !ret && i < RKC_CORES; i++)
-		ret = run_thread(&rkchain.cores[i].thread, work, &rkchain.cores[i],
-				 names[i]);
+		ret = sched_run_thread(&rkchain.cores[i].thread, work, &rkchain.cores[i],
+				       names[i]);
 	if (!ret)
-		ret = run_thread(&rkchain.watch, watch, NULL, "rkchain/watch");
+		ret = watch_init();
 	if (ret)
 		sched_exit();
 	return ret;
@@ -802,8 +612,7 @@ void sched_exit(void)
 {
 	u32 i;
 
-	if (rkchain.watch)
-		kthread_stop(rkchain.watch);
+	watch_exit();
 	for (i = 0; i < RKC_CORES; i++)
 		if (rkchain.cores[i].thread)
 			kthread_stop(rkchain.cores[i].thread);

@@ -136,7 +136,7 @@ static bool abi_known(const struct drm_driver *driver)
 
 static int check_driver(struct drm_device *drm, struct rkc_err *err)
 {
-	if (!drm || strcmp(drm->driver->name, "rknpu"))
+	if (!drm || !drm->registered || strcmp(drm->driver->name, "rknpu"))
 		return refuse(err, -ENODEV, RKCHAIN_REASON_NOT_RKNPU, 0, 0);
 	if (!abi_known(drm->driver))
 		return refuse(err, -EOPNOTSUPP, RKCHAIN_REASON_FOREIGN_ABI,
@@ -149,11 +149,33 @@ static int check_driver(struct drm_device *drm, struct rkc_err *err)
 }
 
 /**
+ * stock_device() - the device of a driver behind a descriptor
+ * @fd: of the caller
+ *
+ * Return: it, counted, or NULL when that is no file of DRM.
+ */
+struct device *stock_device(int fd)
+{
+	struct file *file = fget(fd);
+	struct drm_device *drm;
+	struct device *dev = NULL;
+
+	if (!file)
+		return NULL;
+	drm = drm_of(file);
+	if (drm && drm->dev)
+		dev = get_device(drm->dev);
+	fput(file);
+	return dev;
+}
+
+/**
  * stock_create() - take note of the driver behind a descriptor
  * @fd: of the caller, an open rknpu node
  * @stock: out; the caller owns a reference
  * @err: filled on refusal
  *
+ * Under the lock of stock_device(@fd), so that the driver cannot be unbound meanwhile.
  * Keeps path and credentials, to open the node again whenever there is need.
  *
  * Return: 0, -EBADF, -ENODEV, -EOPNOTSUPP, -ENOMEM.

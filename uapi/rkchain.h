@@ -116,7 +116,7 @@ enum rkchain_reason {
 	RKCHAIN_REASON_CORE_MASK = 121,		/* no usable core in it */
 	RKCHAIN_REASON_PRIORITY = 122,
 	RKCHAIN_REASON_SEQUENCE = 123,		/* not submitted, or handed out before */
-	RKCHAIN_REASON_QUEUE_FULL = 124,	/* completion slots; limit = all of them */
+	RKCHAIN_REASON_QUEUE_FULL = 124,	/* completion slots, of the file or its user */
 	RKCHAIN_REASON_MEMORY = 125,		/* the stock driver has none */
 	RKCHAIN_REASON_IOVA = 126,		/* the stock driver gave an address above 4 GiB */
 	RKCHAIN_REASON_QUARANTINE = 127,	/* a core may still be running what failed on it */
@@ -202,6 +202,8 @@ enum rkchain_mode_source {
  * @used_bytes: device memory that this user holds
  * @used_chains: chains that this user holds
  * @used_blocks: blocks of this user's chains
+ * @quota_jobs: chains that a user may have submitted and not collected
+ * @used_jobs: chains that this user has
  * @clients: open files of the device
  * @reserved: 0
  */
@@ -231,6 +233,8 @@ struct rkchain_query {
 	__u64 used_bytes;
 	__u64 used_chains;
 	__u64 used_blocks;
+	__u64 quota_jobs;
+	__u64 used_jobs;
 	__u32 clients;
 	__u32 reserved;
 };
