@@ -16,14 +16,6 @@
 #define MS	1000000ULL
 #define CHAINS	100
 
-static void slow(u32 ms)
-{
-	if (!model_present())
-		return;
-	rig_set_parameter("hang_ms", "3000");
-	model_set("latency_us", 1000 * ms);
-}
-
 static void open_queue(struct rig_job *job, u32 *chains)
 {
 	rig_job_new(job, rig_open(), 1);
@@ -44,7 +36,7 @@ static void test_killed(void)
 	rig_still_works();
 	rig_query(rk, &before);
 	ASSERT_EQ(pipe(ready), 0);
-	slow(20);
+	rig_slow(20);
 	child = fork();
 	ASSERT(child >= 0);
 	if (!child) {
@@ -105,7 +97,7 @@ static void test_closed_during_wait(void)
 	model_need();
 	rig_query(rk, &before);
 	open_queue(&job, chains);
-	slow(500);
+	rig_slow(500);
 	waiter.rk = job.rk;
 	waiter.first = rig_submit_all(job.rk, chains, 1, NULL);
 	ASSERT_EQ(pthread_create(&thread, NULL, wait_thread, &waiter), 0);
@@ -134,7 +126,7 @@ static void test_close_is_quick(void)
 	model_need();
 	rig_query(rk, &before);
 	open_queue(&job, chains);
-	slow(500);
+	rig_slow(500);
 	rig_submit_all(job.rk, chains, CHAINS, NULL);
 	rig_sleep(20);
 	start = rig_now();
@@ -238,7 +230,7 @@ static void test_chain_destroyed(void)
 	struct rig_job job;
 	u64 first;
 
-	slow(3);
+	rig_slow(3);
 	open_queue(&job, chains);
 	first = rig_submit_all(job.rk, chains, CHAINS, NULL);
 	for (u32 i = 0; i < CHAINS; i++)
@@ -291,7 +283,7 @@ static void test_released(void)
 	u64 first;
 
 	open_queue(&job, chains);
-	slow(20);
+	rig_slow(20);
 	first = rig_submit_all(job.rk, chains, CHAINS, NULL);
 	rig_sleep(50);
 	rig_release(job.rk);
@@ -367,6 +359,7 @@ static void test_unbound(void)
 	struct rkchain_query query;
 	u64 late_before = 0, late = 0;
 	struct rig_binding binding;
+	struct rig_buf kept;
 	struct rig_job job;
 	u64 first;
 	u8 *byte;
@@ -374,8 +367,11 @@ static void test_unbound(void)
 	rig_find_binding(&binding);
 	standin_counter("late_put", &late_before);
 	open_queue(&job, chains);
-	slow(20);
+	rig_slow(20);
 	byte = job.c.map;
+	/* One that the module no longer has a name for. */
+	rig_buf_new(&kept, job.rk, 8192);
+	ASSERT_EQ(rig_try_destroy(job.rk, kept.id), 0);
 	first = rig_submit_all(job.rk, chains, CHAINS, NULL);
 	rig_sleep(50);
 	rig_bind(&binding, "unbind");
@@ -401,8 +397,36 @@ static void test_unbound(void)
 		ASSERT_EQ(byte[i], 0x33);
 	munmap(job.c.map, job.c.size);
 	close(job.c.fd);
+	munmap(kept.map, kept.size);
+	close(kept.fd);
 	ASSERT_EQ(rig_try_destroy(job.rk, job.c.id), 0);
 	close(job.rk);
+	rig_still_works();
+	if (standin_counter("late_put", &late) && late != late_before)
+		FAIL("%llu buffers were given back to a driver that had gone",
+		     (unsigned long long)(late - late_before));
+}
+
+/* Let go of first, unbound then, with a mapping that is there all the time. */
+static void test_released_then_unbound(void)
+{
+	u64 late_before = 0, late = 0;
+	struct rig_binding binding;
+	int rk = rig_open();
+	struct rig_buf kept;
+
+	rig_find_binding(&binding);
+	standin_counter("late_put", &late_before);
+	rig_buf_new(&kept, rk, 8192);
+	rig_release(rk);
+	rig_bind(&binding, "unbind");
+	rig_bind(&binding, "bind");
+	rig_provide_again(rk);
+	rig_still_works();
+	munmap(kept.map, kept.size);
+	close(kept.fd);
+	ASSERT_EQ(rig_try_destroy(rk, kept.id), 0);
+	close(rk);
 	rig_still_works();
 	if (standin_counter("late_put", &late) && late != late_before)
 		FAIL("%llu buffers were given back to a driver that had gone",
@@ -438,6 +462,7 @@ static const struct tap_test tests[] = {
 	{ .name = "released_and_given_again", .run = test_released_and_given_again },
 	{ .name = "mapping_outlives_release", .run = test_mapping_outlives_release },
 	{ .name = "unbound", .run = test_unbound },
+	{ .name = "released_then_unbound", .run = test_released_then_unbound },
 	{ .name = "unbound_idle", .run = test_unbound_idle },
 };
 

@@ -83,6 +83,10 @@ void rig_bind(const struct rig_binding *binding, const char *what);
 /* PROVIDE as soon as the node is there. */
 void rig_provide_again(int rk);
 
+/* Each chain takes that long on the NPU; the model is needed for it, or is not. */
+void rig_slow(u32 ms);
+void rig_need_slow(u32 ms);
+
 /* Waits until this user holds no more than @then and no client but @clients is there. */
 void rig_settles(int rk, const struct rkchain_query *then);
 
@@ -189,6 +193,15 @@ void rig_job_unmap(struct rig_job *job);
  * time, so that work for several cores takes several chains.
  */
 void rig_clones(struct rig_job *job, u32 count, u32 *chains);
+
+/* A client of its own with chains of one small block, of the same data. */
+struct rig_queue {
+	int rk;
+	struct rig_job job;
+	u32 chains[100];
+};
+
+void rig_queue_open(struct rig_queue *q, u32 count);
 
 /* A, B (logical: k x n) and C of block @i in plain C, for whoever has other data. */
 s32 rig_dot(const s8 *a, const s8 *packed_b, u32 k, u32 column);

@@ -16,14 +16,8 @@
 #define S	1000000000ULL
 #define CHAINS	60
 
-struct queue {
-	int rk;
-	struct rig_job job;
-	u32 chains[CHAINS];
-};
-
 /* A success on each core: no strikes are left from the test before, and nothing hangs. */
-static void warm_up(struct queue *q)
+static void warm_up(struct rig_queue *q)
 {
 	for (u32 core = 0; core < MODEL_CORES; core++) {
 		const struct rkchain_submit here = { .core_mask = 1u << core };
@@ -35,12 +29,9 @@ static void warm_up(struct queue *q)
 	}
 }
 
-static void open_queue(struct queue *q, u32 count)
+static void open_queue(struct rig_queue *q, u32 count)
 {
-	q->rk = rig_open();
-	rig_job_new(&q->job, q->rk, 1);
-	rig_job_fill(&q->job, 1);
-	rig_clones(&q->job, count, q->chains);
+	rig_queue_open(q, count);
 	warm_up(q);
 }
 
@@ -133,7 +124,7 @@ static void stick(u32 core)
 	struct rkchain_query query;
 	u64 first, second, took;
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 
 	model_need();
 	open_queue(&q, CHAINS);
@@ -185,7 +176,7 @@ static void test_neighbours(void)
 	const struct rkchain_submit here = { .core_mask = 2 };
 	struct rkchain_completion stuck, others[30];
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u64 first, second;
 
 	model_need();
@@ -208,7 +199,7 @@ static void test_all_cores(void)
 {
 	struct rkchain_completion done[3];
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u64 first;
 
 	model_need();
@@ -234,7 +225,7 @@ static void test_set_aside(void)
 	struct rkchain_completion done[30];
 	struct rkchain_query query;
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u64 first;
 
 	model_need();
@@ -280,7 +271,7 @@ static void test_rebound(void)
 	const struct rkchain_submit here = { .core_mask = 4 };
 	struct rkchain_completion done;
 	struct rkchain_query query;
-	struct queue q;
+	struct rig_queue q;
 
 	model_need();
 	rig_need_parameter("strikes", "1");
@@ -302,7 +293,7 @@ static void test_waiting_for_it(void)
 {
 	const struct rkchain_submit here = { .core_mask = 1 };
 	struct rkchain_completion done[10];
-	struct queue q;
+	struct rig_queue q;
 	u64 first;
 
 	model_need();
@@ -323,7 +314,7 @@ static void test_followers(void)
 {
 	struct rkchain_submit how = { .core_mask = 2, .flags = RKCHAIN_SUBMIT_ORDERED };
 	struct rkchain_completion done[8];
-	struct queue q;
+	struct rig_queue q;
 	u64 first;
 
 	model_need();
@@ -348,7 +339,7 @@ static void test_closed(void)
 	const struct rkchain_submit here = { .core_mask = 2 };
 	struct rkchain_query before, now;
 	struct before disaster;
-	struct queue q, other;
+	struct rig_queue q, other;
 	struct rkchain_completion done;
 	int rk = rig_open();
 	u64 end;
@@ -388,7 +379,7 @@ static void test_lost_interrupts(void)
 {
 	struct rkchain_completion done[12];
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u32 failed = 0;
 	u64 first;
 
@@ -418,7 +409,7 @@ static void test_stray_interrupts(void)
 {
 	struct rkchain_completion done[CHAINS];
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u32 failed = 0;
 	u64 first;
 
@@ -446,6 +437,40 @@ static void test_stray_interrupts(void)
 	no_disaster(&before);
 }
 
+/*
+ * What a lost core may still fetch stays as it is, whatever mode has been chosen since;
+ * once that core has run something else it is laid out anew.
+ */
+static void test_mode_changed(void)
+{
+	struct rkchain_completion done;
+	struct rig_queue q;
+	struct rig_job job;
+	u64 commits;
+
+	model_need();
+	open_queue(&q, 1);
+	rig_need_parameter("chain_mode", "wait");
+	rig_job_new(&job, q.rk, 4);
+	rig_job_fill(&job, 1);
+	rig_job_register(&job);
+	model_set("stuck_core", 1);
+	rig_wait(q.rk, rig_submit(q.rk, job.chain, 1, 1, 0), 1, &done);
+	ASSERT_EQ(done.status, -ETIMEDOUT);
+	rig_need_parameter("chain_mode", "single");
+	commits = model_counter(1, "commits");
+	rig_wait_good(q.rk, rig_submit(q.rk, job.chain, 1, 2, 0), 1, &done);
+	rig_job_check(&job);
+	ASSERT_EQ(model_counter(1, "commits") - commits, 1);
+
+	model_calm();
+	rig_wait_good(q.rk, rig_submit(q.rk, q.chains[0], 1, 1, 0), 1, &done);
+	commits = model_counter(1, "commits");
+	rig_wait_good(q.rk, rig_submit(q.rk, job.chain, 1, 2, 0), 1, &done);
+	rig_job_check(&job);
+	ASSERT_EQ(model_counter(1, "commits") - commits, 4);
+}
+
 /* Another program's job, which hangs on core 1. */
 static void *hang_core_1(void *singles)
 {
@@ -467,7 +492,7 @@ static void test_poisoned(void)
 	struct rig_singles singles;
 	pthread_t thread;
 	u64 first, trap = 0;
-	struct queue q;
+	struct rig_queue q;
 	void *ret;
 
 	model_need();
@@ -525,7 +550,7 @@ static void not_alone(u32 core)
 	struct rkchain_completion stuck = { 0 }, done;
 	u32 good = 0, bad = 0, filled = 0;
 	struct before before;
-	struct queue q;
+	struct rig_queue q;
 	u64 first, asked;
 	int node;
 
@@ -600,6 +625,7 @@ static const struct tap_test tests[] = {
 	{ .name = "closed", .run = test_closed },
 	{ .name = "lost_interrupts", .run = test_lost_interrupts },
 	{ .name = "stray_interrupts", .run = test_stray_interrupts },
+	{ .name = "mode_changed", .run = test_mode_changed },
 	{ .name = "poisoned", .run = test_poisoned },
 	/* These last as long as the stock driver's time-outs. */
 	{ .name = "not_alone_core_0", .run = test_not_alone_core_0, .seconds = 120 },

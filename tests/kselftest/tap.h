@@ -38,7 +38,8 @@ struct tap_test {
  * @count: how many
  * @after: called after each test whatever became of it, may be NULL
  *
- * RKCHAIN_TEST_SLOW multiplies all time limits, for emulated machines.
+ * RKCHAIN_TEST_SLOW multiplies all time limits, for emulated machines.  With
+ * RKCHAIN_TEST_ALL what is skipped has failed.
  *
  * Return: what main() returns.
  */
