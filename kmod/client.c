@@ -126,10 +126,10 @@ static int query(struct client *client, struct rkchain_query *q)
 
 	mutex_lock(&rkchain.lock);
 	q->used_jobs = client->user->jobs;
-	q->cores_usable = rkchain.rotor.usable;
-	q->cores_aside = rkchain.aside;
-	q->cores_poisoned = rkchain.poisoned;
-	q->generation = rkchain.generation;
+	q->cores_usable = rkchain.npu.rotor.usable;
+	q->cores_aside = rkchain.npu.aside;
+	q->cores_poisoned = rkchain.npu.poisoned;
+	q->generation = rkchain.npu.generation;
 	q->clients = rkchain.clients;
 	mutex_unlock(&rkchain.lock);
 

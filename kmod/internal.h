@@ -38,11 +38,9 @@
 
 #include "core/chain.h"
 #include "core/check.h"
-#include "core/judge.h"
+#include "core/cores.h"
 #include "core/ranges.h"
-#include "core/rotor.h"
 #include "core/share.h"
-#include "core/window.h"
 
 #define MAX_BUFFERS	256	/* that a chain declares */
 #define MAX_SUBMIT	256	/* chains of one SUBMIT */
@@ -316,9 +314,6 @@ struct core {
 	wait_queue_head_t wake;
 	struct stock_file *file;	/* a file of its own, as drm is slow when shared */
 	struct job *job;
-	u64 submitted;			/* since when the driver has it, 0 = it has not */
-	bool hung;			/* a reset was meant for it */
-	u32 strikes;
 	u64 chains;			/* that ended well, and their blocks */
 	u64 blocks;
 	u64 failures;
@@ -338,15 +333,11 @@ struct rkchain {
 	struct mutex lock;		/* of all that follows */
 	struct list_head active;	/* clients that have a queue */
 	u32 clients;
-	struct rkc_rotor rotor;
-	struct core cores[RKC_CORES];
-	u32 aside;
-	u32 poisoned;
+	struct rkc_cores npu;		/* what is known of the cores; the policy */
+	struct core cores[RKC_CORES];	/* who runs what there */
 	u64 level;			/* share.had of the client served last */
-	u64 generation;
 	bool stopping;			/* the driver is about to go */
 	bool suspended;
-	bool resetting;			/* nothing is submitted, as something hangs */
 	bool in_reset;			/* the watch is at it */
 	wait_queue_head_t gate;		/* of what waits to be submitted */
 	u32 gate_turn;			/* counts what may have opened it */

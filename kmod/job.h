@@ -8,8 +8,6 @@
 
 #include "internal.h"
 
-#define NEVER	U64_MAX	/* a time */
-
 enum job_state {
 	JOB_QUEUED,
 	JOB_RUNNING,

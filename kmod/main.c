@@ -194,7 +194,6 @@ static int take_driver(int fd, struct rkc_err *err)
 {
 	struct stock *stock;
 	int ret;
-	u32 i;
 
 	if (rkchain.stock)
 		return refuse(err, -EBUSY, RKCHAIN_REASON_PROVIDED, 0, 0);
@@ -204,14 +203,10 @@ static int take_driver(int fd, struct rkc_err *err)
 	down_write(&rkchain.driver_sem);
 	mutex_lock(&rkchain.lock);
 	rkchain.stock = stock;
-	rkchain.aside = 0;
-	for (i = 0; i < RKC_CORES; i++)
-		rkchain.cores[i].strikes = 0;
 	/* The driver's lists are as they were, if it is the same one. */
-	if (last_identity != stock_identity(stock))
-		rkchain.poisoned = 0;
+	rkc_cores_init(&rkchain.npu, last_identity == stock_identity(stock) ?
+		       rkchain.npu.poisoned : 0);
 	last_identity = stock_identity(stock);
-	rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL & ~rkchain.poisoned);
 	mutex_unlock(&rkchain.lock);
 	up_write(&rkchain.driver_sem);
 	return 0;

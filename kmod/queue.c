@@ -54,7 +54,7 @@ void job_conclude(struct job *job, int status)
 		rkchain.deadlines--;
 	job->record.status = status;
 	job->record.done_ns = ktime_get_ns();
-	job->record.generation = rkchain.generation;
+	job->record.generation = rkchain.npu.generation;
 	chain_put(job->chain);
 	job->chain = NULL;
 	if (job->batch) {
@@ -188,9 +188,9 @@ static int admit(struct client *client, const struct rkchain_submit *arg,
 		}
 		i++;
 	}
-	if (!(mask & rkchain.rotor.usable))
+	if (!(mask & rkchain.npu.rotor.usable))
 		return refuse(err, -ENODEV, RKCHAIN_REASON_CORE_MASK, mask,
-			      rkchain.rotor.usable);
+			      rkchain.npu.rotor.usable);
 	if (arg->flags & RKCHAIN_SUBMIT_AFTER && arg->after >= client->next)
 		return refuse(err, -EINVAL, RKCHAIN_REASON_SEQUENCE, arg->after,
 			      client->next - 1);

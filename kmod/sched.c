@@ -42,7 +42,7 @@ again:
 /* Cores that a job may go to now. */
 static u32 cores_for(const struct job *job)
 {
-	const u32 free = rkchain.rotor.usable & ~rkchain.rotor.busy & job->mask;
+	const u32 free = rkc_rotor_free(&rkchain.npu.rotor) & job->mask;
 	const struct batch *batch = job->batch;
 
 	if (job->chain->running)
@@ -55,7 +55,7 @@ static u32 cores_for(const struct job *job)
 	if (batch->running || batch->next != job_seq(job))
 		return 0;
 	/* The order holds elsewhere as well, if its core has been lost. */
-	if (batch->core >= 0 && rkchain.rotor.usable & BIT(batch->core))
+	if (batch->core >= 0 && rkchain.npu.rotor.usable & BIT(batch->core))
 		return free & BIT(batch->core);
 	return free;
 }
@@ -73,7 +73,7 @@ static struct job *first_for_a_core(struct client *client)
 static void start(struct job *job)
 {
 	struct client *client = job->client;
-	const int id = rkc_rotor_take(&rkchain.rotor, cores_for(job));
+	const int id = rkc_cores_take(&rkchain.npu, cores_for(job), job->chain->estimate_ns);
 	struct core *core = &rkchain.cores[id];
 
 	job_unqueue(job);
@@ -103,7 +103,7 @@ void sched_dispatch(void)
 
 	lockdep_assert_held(&rkchain.lock);
 	while (!rkchain.stopping && !rkchain.suspended) {
-		if (!(rkchain.rotor.usable & ~rkchain.rotor.busy))
+		if (!rkc_rotor_free(&rkchain.npu.rotor))
 			return;
 		best = NULL;
 		list_for_each_entry(client, &rkchain.active, active) {
@@ -128,26 +128,6 @@ void sched_open_gate(void)
 	wake_up_all(&rkchain.gate);
 }
 
-/* When @core may submit: 0 now, NEVER when something has to happen first. */
-static u64 gate_opens(const struct core *core, u64 now)
-{
-	u64 estimate = core->job->chain->estimate_ns;
-	u64 oldest = NEVER;
-	u32 i;
-
-	if (rkchain.resetting)
-		return NEVER;
-	for (i = 0; i < RKC_CORES; i++) {
-		const struct core *other = &rkchain.cores[i];
-
-		if (!other->submitted)
-			continue;
-		oldest = min(oldest, other->submitted);
-		estimate = max(estimate, other->job->chain->estimate_ns);
-	}
-	return oldest == NEVER ? 0 : rkc_window_opens(oldest, now, estimate);
-}
-
 /*
  * Waits until the driver may be given a submit, and from then on counts it as given.
  */
@@ -159,22 +139,21 @@ static int gate(struct core *core)
 	for (;;) {
 		mutex_lock(&rkchain.lock);
 		now = ktime_get_ns();
-		opens = gate_opens(core, now);
+		opens = rkc_cores_opens(&rkchain.npu, core->id, now);
 		turn = rkchain.gate_turn;
 		if (rkchain.stopping) {
 			mutex_unlock(&rkchain.lock);
 			return -ENODEV;
 		}
 		if (!opens) {
-			core->submitted = now;
-			core->hung = false;
+			rkc_cores_submit(&rkchain.npu, core->id, now);
 			mutex_unlock(&rkchain.lock);
 			return 0;
 		}
 		mutex_unlock(&rkchain.lock);
 		wait_event_interruptible_timeout(rkchain.gate,
 						 READ_ONCE(rkchain.gate_turn) != turn,
-						 opens == NEVER ? MAX_SCHEDULE_TIMEOUT :
+						 opens == RKC_NEVER ? MAX_SCHEDULE_TIMEOUT :
 						 nsecs_to_jiffies(opens - now) + 1);
 	}
 }
@@ -202,7 +181,7 @@ static int pass(struct core *core)
 		if (ret || !stock_domain(core->file))
 			return ret;
 		mutex_lock(&rkchain.lock);
-		core->submitted = 0;
+		rkc_cores_recall(&rkchain.npu, core->id);
 		sched_open_gate();
 		mutex_unlock(&rkchain.lock);
 	}
@@ -210,14 +189,12 @@ static int pass(struct core *core)
 
 /**
  * struct outcome - how a run ended
- * @verdict: of the submit that ended it
+ * @end: for the core
  * @hw_ns: time on the NPU
- * @failed: a submit failed, so that the NPU may still be busy with it
  */
 struct outcome {
-	struct rkc_verdict verdict;
+	struct rkc_run_end end;
 	u64 hw_ns;
-	bool failed;
 };
 
 /* Is a core perhaps still fetching the program?  Then it stays as it is. */
@@ -250,7 +227,6 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 	struct rkc_return back = {
 		.replayable = chain->checked.replayable,
 		.retries = job->record.retries,
-		.core = core->id,
 		.committed = true,
 	};
 	u32 submits, i;
@@ -267,31 +243,20 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 		if (back.error)
 			break;
 		back.error = stock_submit(core->file, &run);
-		mutex_lock(&rkchain.lock);
-		back.age_ns = ktime_get_ns() - core->submitted;
-		back.hung = core->hung;
 		back.committed = run.committed;
-		core->submitted = 0;
+		mutex_lock(&rkchain.lock);
+		out->end.verdict = rkc_cores_back(&rkchain.npu, core->id, ktime_get_ns(), &back);
 		sched_open_gate();
-		if (rkchain.resetting)
+		if (rkchain.npu.resetting)
 			watch_kick();
 		mutex_unlock(&rkchain.lock);
-		out->failed = back.error;
+		out->end.failed = back.error;
 	}
 	if (!back.error)
 		back.error = chain_invalidate(chain, core->file);
-	out->verdict = rkc_judge(&back);
+	if (!out->end.failed)
+		out->end.verdict = rkc_judge(&back);
 	out->hw_ns = run.hw_ns;
-	/* Nothing but a submit says anything about a core. */
-	if (!out->failed)
-		out->verdict.poisoned = false;
-}
-
-static void lose_core(struct core *core, u32 *why)
-{
-	*why |= BIT(core->id);
-	rkchain.rotor.usable &= ~BIT(core->id);
-	end_impossible(rkchain.rotor.usable);
 }
 
 /* A core may still be running what failed on it, until it has run something else. */
@@ -340,8 +305,8 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 		[RKC_FATE_GONE] = -ENODEV,
 	};
 	const u64 took = ktime_get_ns() - job->record.started_ns;
-	const u64 used = out->failed || !out->hw_ns ? took : out->hw_ns;
-	const struct rkc_verdict *verdict = &out->verdict;
+	const u64 used = out->end.failed || !out->hw_ns ? took : out->hw_ns;
+	const enum rkc_fate fate = out->end.verdict.fate;
 	struct client *client = job->client;
 	struct chain *chain = job->chain;
 
@@ -354,32 +319,24 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 		rkc_share_charge(&client->share, used - chain->estimate_ns, job->priority);
 
 	core->busy_ns += took;
-	if (out->failed) {
+	if (out->end.failed) {
 		core->failures++;
 		quarantine(core, chain);
-		/* Its own time-out, or the reset that took it down. */
-		if (!core->hung)
-			rkchain.generation++;
-	} else if (verdict->fate == RKC_FATE_DONE) {
+	} else if (fate == RKC_FATE_DONE) {
 		release_quarantine(core);
-		core->strikes = 0;
 		core->chains++;
 		core->blocks += chain->count;
 	}
 	core->job = NULL;
-	core->hung = false;
-	rkc_rotor_release(&rkchain.rotor, core->id);
-	if (verdict->poisoned)
-		lose_core(core, &rkchain.poisoned);
-	else if (verdict->strike && ++core->strikes >= param_strikes())
-		lose_core(core, &rkchain.aside);
+	if (rkc_cores_finish(&rkchain.npu, core->id, &out->end, param_strikes()))
+		end_impossible(rkchain.npu.rotor.usable);
 
-	if (verdict->fate == RKC_FATE_AGAIN && !client->closed && !job->late &&
-	    !rkchain.stopping && job->mask & rkchain.rotor.usable) {
+	if (fate == RKC_FATE_AGAIN && !client->closed && !job->late && !rkchain.stopping &&
+	    job->mask & rkchain.npu.rotor.usable) {
 		job->record.retries++;
 		requeue(job);
 	} else {
-		job_end(job, verdict->fate == RKC_FATE_AGAIN ? -EIO : status[verdict->fate]);
+		job_end(job, fate == RKC_FATE_AGAIN ? -EIO : status[fate]);
 	}
 	if (!rkchain.clients)
 		queue_work(rkchain.workqueue, &rkchain.detach);
@@ -451,7 +408,7 @@ out:
 /* Does a core or the watch work with the driver? */
 static bool in_use(void)
 {
-	return READ_ONCE(rkchain.rotor.busy) || READ_ONCE(rkchain.in_reset);
+	return READ_ONCE(rkchain.npu.rotor.busy) || READ_ONCE(rkchain.in_reset);
 }
 
 static void detach(bool only_unused)
@@ -550,19 +507,14 @@ void sched_wake(void)
 /* Brings a core back that has been set aside. */
 int sched_enable(struct core *core)
 {
-	int ret = 0;
+	bool usable;
 
 	mutex_lock(&rkchain.lock);
-	if (rkchain.poisoned & BIT(core->id)) {
-		ret = -EBUSY;
-	} else {
-		rkchain.aside &= ~BIT(core->id);
-		rkchain.rotor.usable |= BIT(core->id);
-		core->strikes = 0;
+	usable = rkc_cores_enable(&rkchain.npu, core->id);
+	if (usable)
 		sched_dispatch();
-	}
 	mutex_unlock(&rkchain.lock);
-	return ret;
+	return usable ? 0 : -EBUSY;
 }
 
 /* Starts one of the module's threads. */
@@ -587,7 +539,7 @@ int sched_init(void)
 	init_waitqueue_head(&rkchain.gate);
 	init_waitqueue_head(&rkchain.idle);
 	INIT_WORK(&rkchain.detach, detach_work);
-	rkc_rotor_init(&rkchain.rotor, RKC_CORES_ALL);
+	rkc_cores_init(&rkchain.npu, 0);
 	rkchain.workqueue = alloc_workqueue("rkchain", WQ_UNBOUND, 0);
 	if (!rkchain.workqueue)
 		return -ENOMEM;

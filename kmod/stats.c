@@ -18,7 +18,7 @@ static ssize_t generation_show(struct device *dev, struct device_attribute *attr
 	u64 generation;
 
 	mutex_lock(&rkchain.lock);
-	generation = rkchain.generation;
+	generation = rkchain.npu.generation;
 	mutex_unlock(&rkchain.lock);
 	return sysfs_emit(text, "%llu\n", generation);
 }
@@ -50,9 +50,9 @@ static ssize_t state_show(struct device *dev, struct device_attribute *attr, cha
 	const char *state = "usable";
 
 	mutex_lock(&rkchain.lock);
-	if (rkchain.poisoned & BIT(core->id))
+	if (rkchain.npu.poisoned & BIT(core->id))
 		state = "poisoned";
-	else if (rkchain.aside & BIT(core->id))
+	else if (rkchain.npu.aside & BIT(core->id))
 		state = "aside";
 	mutex_unlock(&rkchain.lock);
 	return sysfs_emit(text, "%s\n", state);

@@ -11,9 +11,6 @@
 
 #include "job.h"
 
-/* How often to look whether a hung chain may be reset by now. */
-#define ALONE_AGAIN_NS	100000000ULL
-
 /* ---- deadlines ---- */
 
 static void expire_running(struct job *job)
@@ -34,7 +31,7 @@ static void expire_running(struct job *job)
  */
 static u64 expire_client(struct client *client, u64 now)
 {
-	u64 next = NEVER, failed = NEVER;
+	u64 next = RKC_NEVER, failed = RKC_NEVER;
 	struct job *job, *other;
 
 	kref_get(&client->ref);
@@ -49,7 +46,7 @@ static u64 expire_client(struct client *client, u64 now)
 		job_unqueue(job);
 		job_conclude(job, -ETIME);
 	}
-	if (failed != NEVER)
+	if (failed != RKC_NEVER)
 		job_cancel_followers(client, failed);
 	client_put(client);
 	return next;
@@ -59,7 +56,7 @@ static u64 expire_client(struct client *client, u64 now)
 static u64 expire(u64 now)
 {
 	struct client *client, *other;
-	u64 next = NEVER;
+	u64 next = RKC_NEVER;
 	struct job *job;
 	u32 i;
 
@@ -105,64 +102,36 @@ static void reset_beside(struct stock_file *file, u32 hung)
 }
 
 /*
- * Looks after chains that are too old.  Alone on the NPU: nothing more is given to
- * the driver, the other cores come back, and then the NPU is reset until what hangs
- * has come back too.  Not alone: a reset could free what another program's job
- * waits for, so only the driver's own time-out remains.
- *
- * Drops rkchain.lock for a reset.  Returns when to look again.
+ * Looks after chains that are too old, and drops rkchain.lock for a reset.  Returns when
+ * to look again.
  */
-static u64 recover(u64 now, u64 *again)
+static u64 recover(void)
 {
-	const u64 hang = param_hang_ns();
-	u32 hung = 0, young = 0, i;
+	const bool was = rkchain.npu.resetting;
 	struct stock_file *file;
-	u64 next = NEVER;
+	u64 next;
+	u32 hung;
 
-	for (i = 0; i < RKC_CORES; i++) {
-		const struct core *core = &rkchain.cores[i];
-
-		if (!core->submitted)
-			continue;
-		if (now - core->submitted >= hang) {
-			hung |= BIT(i);
-		} else {
-			young |= BIT(i);
-			next = min(next, core->submitted + hang);
-		}
-	}
-	if (!hung || !rkchain.stock || !rkchain.watch_file || !stock_alone(rkchain.stock)) {
-		if (rkchain.resetting) {
-			rkchain.resetting = false;
-			sched_open_gate();
-		}
-		return hung ? min(next, now + ALONE_AGAIN_NS) : next;
-	}
-	if (!rkchain.resetting) {
-		rkchain.resetting = true;
-		*again = now;
-	}
-	if (young)
+	next = rkc_cores_watch(&rkchain.npu, ktime_get_ns(), param_hang_ns(),
+			       rkchain.stock && rkchain.watch_file && stock_alone(rkchain.stock),
+			       &hung);
+	if (was && !rkchain.npu.resetting)
+		sched_open_gate();
+	if (!hung)
 		return next;
-	if (now >= *again) {
-		for (i = 0; i < RKC_CORES; i++)
-			if (hung & BIT(i))
-				rkchain.cores[i].hung = true;
-		rkchain.generation++;
-		/* Whoever lets the driver go waits for this too. */
-		file = stock_file_get(rkchain.watch_file);
-		rkchain.in_reset = true;
-		mutex_unlock(&rkchain.lock);
-		reset_beside(file, hung);
-		mutex_lock(&rkchain.lock);
-		rkchain.in_reset = false;
-		stock_file_put(file);
-		if (!rkchain.clients)
-			queue_work(rkchain.workqueue, &rkchain.detach);
-		wake_up_all(&rkchain.idle);
-		*again = ktime_get_ns() + RKC_RESET_AGAIN_NS;
-	}
-	return *again;
+	/* Whoever lets the driver go waits for this too. */
+	file = stock_file_get(rkchain.watch_file);
+	rkchain.in_reset = true;
+	mutex_unlock(&rkchain.lock);
+	reset_beside(file, hung);
+	mutex_lock(&rkchain.lock);
+	rkchain.in_reset = false;
+	rkc_cores_was_reset(&rkchain.npu, ktime_get_ns());
+	stock_file_put(file);
+	if (!rkchain.clients)
+		queue_work(rkchain.workqueue, &rkchain.detach);
+	wake_up_all(&rkchain.idle);
+	return rkchain.npu.again;
 }
 
 /* ---- the thread ---- */
@@ -176,8 +145,6 @@ void watch_kick(void)
 
 static int watch(void *unused)
 {
-	u64 again = 0;
-
 	while (!kthread_should_stop()) {
 		u64 now, next;
 		long pause;
@@ -186,15 +153,15 @@ static int watch(void *unused)
 		rkchain.watch_kick = false;
 		now = ktime_get_ns();
 		next = expire(now);
-		next = min(next, recover(now, &again));
+		next = min(next, recover());
 		sched_dispatch();
-		if (rkchain.rotor.busy)
+		if (rkchain.npu.rotor.busy)
 			/* What is at the gate has no age yet. */
 			next = min(next, now + param_hang_ns());
-		rkchain.watch_asleep = next == NEVER;
+		rkchain.watch_asleep = next == RKC_NEVER;
 		mutex_unlock(&rkchain.lock);
 		now = ktime_get_ns();
-		pause = next == NEVER ? MAX_SCHEDULE_TIMEOUT :
+		pause = next == RKC_NEVER ? MAX_SCHEDULE_TIMEOUT :
 			next <= now ? 1 : nsecs_to_jiffies(next - now) + 1;
 		wait_event_interruptible_timeout(rkchain.watch_wake,
 						 READ_ONCE(rkchain.watch_kick) ||

@@ -21,7 +21,11 @@ struct rkc_verdict rkc_judge(const struct rkc_return *r)
 	} else {
 		v.fate = RKC_FATE_HIT;
 	}
-	/* On core 0 the driver takes what gives up off its list. */
-	v.poisoned = !r->committed && r->core > 0;
+	/*
+	 * What gave up in a queue is still in it, but on core 0, where the driver takes it
+	 * out.  Other errors are of submits that came into none.
+	 */
+	v.poisoned = !r->committed && r->core > 0 &&
+		     (r->error == -RKC_EINVAL || r->error == -RKC_ETIMEDOUT);
 	return v;
 }

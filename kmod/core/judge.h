@@ -59,6 +59,7 @@ struct rkc_verdict {
 
 /* errnos, which freestanding code has no header for */
 #define RKC_ENODEV	19
+#define RKC_EINVAL	22
 #define RKC_ETIMEDOUT	110
 
 struct rkc_verdict rkc_judge(const struct rkc_return *r);

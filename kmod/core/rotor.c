@@ -10,7 +10,7 @@ void rkc_rotor_init(struct rkc_rotor *r, u32 usable)
 
 int rkc_rotor_take(struct rkc_rotor *r, u32 allowed)
 {
-	u32 free = r->usable & ~r->busy & (allowed ? allowed : RKC_CORES_ALL);
+	u32 free = rkc_rotor_free(r) & (allowed ? allowed : RKC_CORES_ALL);
 
 	for (u32 i = 0; i < RKC_CORES; i++) {
 		u32 core = (r->next + i) % RKC_CORES;

@@ -38,6 +38,12 @@ void rkc_rotor_init(struct rkc_rotor *r, u32 usable);
  */
 int rkc_rotor_take(struct rkc_rotor *r, u32 allowed);
 
+/* Mask of cores that could take a chain now. */
+static inline u32 rkc_rotor_free(const struct rkc_rotor *r)
+{
+	return r->usable & ~r->busy;
+}
+
 /* The chain on @core is over. */
 void rkc_rotor_release(struct rkc_rotor *r, u32 core);
 

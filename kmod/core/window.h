@@ -28,6 +28,8 @@ RKC_BEGIN_DECLS
 #define RKC_WINDOW_SLACK_NS	50000000ULL
 /* While a hung submit does not return, the reset is asked for again this often. */
 #define RKC_RESET_AGAIN_NS	160000000ULL
+/* While one is not alone, it is looked again this often. */
+#define RKC_ALONE_AGAIN_NS	100000000ULL
 
 /**
  * rkc_window_opens() - may a chain be dispatched now?
