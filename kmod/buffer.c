@@ -117,6 +117,49 @@ static struct buffer *buffer_alloc(struct client *client)
 	return buffer;
 }
 
+/* Device memory of @size bytes, whole pages, that counts for the client's user. */
+static struct buffer *buffer_make(struct client *client, u64 size, enum stock_memory kind,
+				  struct rkc_err *err)
+{
+	struct stock_file *file = client_file(client, err);
+	struct buffer *buffer;
+	int ret;
+
+	if (IS_ERR(file))
+		return ERR_CAST(file);
+	buffer = buffer_alloc(client);
+	if (!buffer)
+		return ERR_PTR(-ENOMEM);
+	buffer_sweep();
+	ret = client_user_charge(client->user, size, 0, 0, err);
+	if (!ret) {
+		buffer->charged = size;
+		ret = stock_bo_create(file, size, kind, &buffer->bo, err);
+		if (ret)
+			client_user_uncharge(client->user, size, 0, 0);
+	}
+	if (!ret)
+		return buffer;
+	client_user_put(buffer->user);
+	kfree(buffer);
+	return ERR_PTR(ret);
+}
+
+/**
+ * buffer_internal() - memory for the module's own chains, mapped
+ * @client: one of the module's own
+ * @size: bytes, whole pages
+ * @err: filled on refusal
+ *
+ * Under rkchain.driver_sem, and so is the use of its mapping, while buffer_alive().
+ *
+ * Return: the buffer or an ERR_PTR.
+ */
+struct buffer *buffer_internal(struct client *client, u64 size, struct rkc_err *err)
+{
+	return buffer_make(client, size, STOCK_KERNEL, err);
+}
+
 /**
  * buffer_create() - BUF_CREATE
  * @client: whose
@@ -129,8 +172,6 @@ static struct buffer *buffer_alloc(struct client *client)
 int buffer_create(struct client *client, struct rkchain_buf_create *arg,
 		  struct file **dmabuf_file, struct rkc_err *err)
 {
-	const u64 size = PAGE_ALIGN(arg->size);
-	struct stock_file *file;
 	struct dma_buf *dmabuf;
 	struct buffer *buffer;
 	int ret;
@@ -142,23 +183,11 @@ int buffer_create(struct client *client, struct rkchain_buf_create *arg,
 		return refuse(err, -EINVAL, RKCHAIN_REASON_RESERVED, arg->reserved, 0);
 	if (!arg->size || arg->size >= 1ULL << 32)
 		return refuse(err, -EINVAL, RKCHAIN_REASON_SIZE, arg->size, (1ULL << 32) - 1);
-	file = client_file(client, err);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	buffer = buffer_alloc(client);
-	if (!buffer)
-		return -ENOMEM;
-	buffer_sweep();
-	ret = client_user_charge(client->user, size, 0, 0, err);
-	if (ret)
-		goto free;
-	buffer->charged = size;
-	ret = stock_bo_create(file, size, arg->flags & RKCHAIN_BUF_WRITE_COMBINE ?
-			      STOCK_WRITE_COMBINE : STOCK_CACHED, &buffer->bo, err);
-	if (ret) {
-		client_user_uncharge(client->user, size, 0, 0);
-		goto free;
-	}
+	buffer = buffer_make(client, PAGE_ALIGN(arg->size),
+			     arg->flags & RKCHAIN_BUF_WRITE_COMBINE ? STOCK_WRITE_COMBINE :
+			     STOCK_CACHED, err);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
 
 	ret = get_unused_fd_flags(O_CLOEXEC);
 	if (ret < 0)
@@ -181,10 +210,6 @@ put_fd:
 	put_unused_fd(arg->fd);
 put:
 	buffer_put(buffer);
-	return ret;
-free:
-	client_user_put(buffer->user);
-	kfree(buffer);
 	return ret;
 }
 

@@ -150,41 +150,50 @@ static int copy_uses(const struct rkchain_chain_create *arg, struct rkchain_buf_
 	return 0;
 }
 
+/* Adds a buffer, which is the chain's to put from now on. */
+static void hold_buffer(struct chain *chain, struct buffer *buffer, u32 flags,
+			struct rkc_buf *buf)
+{
+	chain->uses[chain->nuses++] = (struct chain_use){ buffer, flags };
+	buf->iova = buffer->bo.iova;
+	buf->size = buffer->bo.size;
+	buf->flags = (flags & RKCHAIN_USE_READ ? RKC_BUF_READ : 0) |
+		     (flags & RKCHAIN_USE_WRITE ? RKC_BUF_WRITE : 0) |
+		     (flags & RKCHAIN_USE_SYNC ? RKC_BUF_SYNC : 0);
+}
+
 /* Looks the declared buffers up and holds them. */
 static int hold_buffers(struct client *client, struct chain *chain,
 			const struct rkchain_buf_use *uses, u32 count, struct rkc_buf *bufs,
 			struct rkc_err *err)
 {
 	struct buffer *buffer;
-	int ret = 0;
 	u32 i;
 
-	for (i = 0; !ret && i < count; i++) {
+	for (i = 0; i < count; i++) {
 		buffer = buffer_get(client, uses[i].id);
 		if (!buffer) {
-			ret = refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, uses[i].id, 0);
+			refuse(err, -EINVAL, RKCHAIN_REASON_BUFFER_ID, uses[i].id, 0);
 			err->block = i;
-			break;
+			return -EINVAL;
 		}
-		chain->uses[chain->nuses++] = (struct chain_use){ buffer, uses[i].flags };
+		hold_buffer(chain, buffer, uses[i].flags, &bufs[i]);
 		if (!buffer_alive(buffer)) {
-			ret = refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, uses[i].id, 0);
+			refuse(err, -ENODEV, RKCHAIN_REASON_DEVICE_GONE, uses[i].id, 0);
 			err->block = i;
+			return -ENODEV;
 		}
-		bufs[i].iova = buffer->bo.iova;
-		bufs[i].size = buffer->bo.size;
-		bufs[i].flags = (uses[i].flags & RKCHAIN_USE_READ ? RKC_BUF_READ : 0) |
-				(uses[i].flags & RKCHAIN_USE_WRITE ? RKC_BUF_WRITE : 0) |
-				(uses[i].flags & RKCHAIN_USE_SYNC ? RKC_BUF_SYNC : 0);
 	}
-	return ret;
+	return 0;
 }
 
 static int check(struct chain *chain, const struct rkc_buf *bufs, struct rkc_err *err)
 {
+	const bool ordered = chain->trial || mode_ordered(mode_in_force());
+
 	if (rkc_bufs_check(bufs, chain->nuses, err) ||
-	    rkc_chain_check(chain->blocks, chain->count, bufs, chain->nuses,
-			    param_ordered(param_mode()), &chain->checked, err))
+	    rkc_chain_check(chain->blocks, chain->count, bufs, chain->nuses, ordered,
+			    &chain->checked, err))
 		return -EINVAL;
 	chain->estimate_ns = rkc_estimate_ns(&chain->checked.cost, chain->count, 1);
 	if (chain->estimate_ns > param_hang_ns() / 2)
@@ -210,17 +219,18 @@ static int find_ranges(struct chain *chain, const struct rkc_buf *bufs, u32 flag
 	return *ranges ? 0 : -ENOMEM;
 }
 
-/* The part of the creation that needs the driver; nothing here touches user memory. */
-static int build(struct client *client, struct chain *chain, const struct rkchain_buf_use *uses,
-		 u32 count, struct rkc_buf *bufs, struct rkc_err *err)
+/*
+ * The part of the creation that needs the driver and has nothing to do with user memory.
+ * The chain has its blocks and its buffers.
+ */
+static int build(struct client *client, struct chain *chain, const struct rkc_buf *bufs,
+		 struct rkc_err *err)
 {
 	struct stock_file *file = client_file(client, err);
 	int ret = PTR_ERR_OR_ZERO(file);
 
 	if (!ret)
 		ret = sched_attach(rkchain.stock);
-	if (!ret)
-		ret = hold_buffers(client, chain, uses, count, bufs, err);
 	if (!ret)
 		ret = check(chain, bufs, err);
 	if (!ret)
@@ -235,6 +245,70 @@ static int build(struct client *client, struct chain *chain, const struct rkchai
 	if (!ret)
 		ret = chain_emit(chain, file, chain_mode(chain));
 	return ret;
+}
+
+/* Room for @count blocks and @buffers buffers, which counts for the client's user. */
+static struct chain *chain_alloc(struct client *client, u32 count, u32 buffers,
+				 struct rkc_err *err)
+{
+	struct chain *chain = kzalloc(sizeof(*chain), GFP_KERNEL_ACCOUNT);
+	int ret;
+	u32 i;
+
+	if (!chain)
+		return ERR_PTR(-ENOMEM);
+	ret = client_user_charge(client->user, chain_bytes(count), 1, count, err);
+	if (ret) {
+		kfree(chain);
+		return ERR_PTR(ret);
+	}
+	kref_init(&chain->ref);
+	INIT_WORK(&chain->free, chain_free_work);
+	for (i = 0; i < RKC_CORES; i++)
+		INIT_LIST_HEAD(&chain->quarantine[i]);
+	chain->user = client_user_get(client->user);
+	chain->count = count;
+	chain->blocks = kvcalloc(count, sizeof(*chain->blocks), GFP_KERNEL_ACCOUNT);
+	/* One more: there may be none. */
+	chain->uses = kvcalloc(buffers + 1, sizeof(*chain->uses), GFP_KERNEL_ACCOUNT);
+	if (chain->blocks && chain->uses)
+		return chain;
+	chain_free(chain);
+	return ERR_PTR(-ENOMEM);
+}
+
+/**
+ * chain_of_trial() - a chain of the module's own, in a mode of its own
+ * @client: one of the module's own
+ * @buffer: as long as the trial wants it; the chain holds it too
+ * @trial: what it computes
+ * @mode: enum rkc_mode
+ * @err: filled on refusal
+ *
+ * Under rkchain.driver_sem.
+ *
+ * Return: the chain or an ERR_PTR.
+ */
+struct chain *chain_of_trial(struct client *client, struct buffer *buffer,
+			     const struct rkc_trial *trial, u32 mode, struct rkc_err *err)
+{
+	const u32 flags = RKCHAIN_USE_READ | RKCHAIN_USE_WRITE | RKCHAIN_USE_SYNC;
+	struct chain *chain = chain_alloc(client, trial->count, 1, err);
+	struct rkc_buf buf = { 0 };
+	int ret;
+
+	if (IS_ERR(chain))
+		return chain;
+	chain->trial = true;
+	chain->mode = mode;
+	rkc_trial_blocks(trial, buffer->bo.iova, chain->blocks);
+	kref_get(&buffer->ref);
+	hold_buffer(chain, buffer, flags, &buf);
+	ret = build(client, chain, &buf, err);
+	if (!ret)
+		return chain;
+	chain_free(chain);
+	return ERR_PTR(ret);
 }
 
 /**
@@ -254,42 +328,26 @@ int chain_create(struct client *client, struct rkchain_chain_create *arg, struct
 	struct rkc_buf *bufs = NULL;
 	struct chain *chain;
 	int ret;
-	u32 i;
 
 	ret = check_args(arg, err);
 	if (ret)
 		return ret;
-	chain = kzalloc(sizeof(*chain), GFP_KERNEL_ACCOUNT);
-	if (!chain)
-		return -ENOMEM;
-	ret = client_user_charge(client->user, chain_bytes(arg->count), 1, arg->count, err);
-	if (ret) {
-		kfree(chain);
-		return ret;
-	}
-	kref_init(&chain->ref);
-	INIT_WORK(&chain->free, chain_free_work);
-	for (i = 0; i < RKC_CORES; i++)
-		INIT_LIST_HEAD(&chain->quarantine[i]);
-	chain->user = client_user_get(client->user);
-	chain->count = arg->count;
-
-	ret = -ENOMEM;
-	chain->blocks = kvcalloc(arg->count, sizeof(*chain->blocks), GFP_KERNEL_ACCOUNT);
-	/* One more: there may be none. */
-	chain->uses = kvcalloc(arg->buffer_count + 1, sizeof(*chain->uses), GFP_KERNEL_ACCOUNT);
+	chain = chain_alloc(client, arg->count, arg->buffer_count, err);
+	if (IS_ERR(chain))
+		return PTR_ERR(chain);
 	uses = kvcalloc(arg->buffer_count + 1, sizeof(*uses), GFP_KERNEL);
 	bufs = kvcalloc(arg->buffer_count + 1, sizeof(*bufs), GFP_KERNEL);
-	if (!chain->blocks || !chain->uses || !uses || !bufs)
-		goto out;
-	ret = copy_uses(arg, uses, err);
+	ret = uses && bufs ? copy_uses(arg, uses, err) : -ENOMEM;
 	if (!ret)
 		ret = recognise(chain, arg, err);
 	if (ret)
 		goto out;
 
 	down_read(&rkchain.driver_sem);
-	ret = build(client, chain, uses, arg->buffer_count, bufs, err);
+	/* First, as without a driver there is no buffer either. */
+	ret = PTR_ERR_OR_ZERO(client_file(client, err)) ?:
+	      hold_buffers(client, chain, uses, arg->buffer_count, bufs, err) ?:
+	      build(client, chain, bufs, err);
 	if (!ret) {
 		arg->found = (chain->checked.replayable ? RKCHAIN_CHAIN_REPLAYABLE : 0) |
 			     (chain->checked.aliases ? RKCHAIN_CHAIN_FEEDS_ON : 0);
@@ -329,16 +387,24 @@ int chain_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err 
 /* The mode to run it in; what needs an order that the mode does not keep runs singly. */
 u32 chain_mode(const struct chain *chain)
 {
-	const u32 mode = param_mode();
+	const u32 mode = mode_in_force();
 
-	return chain->checked.aliases && !param_ordered(mode) ? RKC_SINGLE : mode;
+	if (chain->trial)
+		return chain->mode;
+	return chain->checked.aliases && !mode_ordered(mode) ? RKC_SINGLE : mode;
+}
+
+/* Where the NPU finds the program. */
+u64 chain_program(const struct chain *chain)
+{
+	return chain->bo.iova + program_offset(chain->count);
 }
 
 /* Lays the program out; nothing may be running it. */
 int chain_emit(struct chain *chain, struct stock_file *f, u32 mode)
 {
 	const u32 offset = program_offset(chain->count);
-	const u64 iova = chain->bo.iova + offset;
+	const u64 iova = chain_program(chain);
 	struct rkc_measure measure;
 	u32 i;
 

@@ -97,10 +97,11 @@ static int query(struct client *client, struct rkchain_query *q)
 {
 	q->abi_version = RKCHAIN_ABI_VERSION;
 	q->capabilities = RKCHAIN_CAP_CHAINS | RKCHAIN_CAP_ADOPT | RKCHAIN_CAP_ORDERED |
-			  RKCHAIN_CAP_AFTER | RKCHAIN_CAP_DEADLINE | RKCHAIN_CAP_PRIORITY;
-	q->mode = param_mode();
-	q->mode_source = RKCHAIN_MODE_PARAMETER;
-	if (param_ordered(q->mode))
+			  RKCHAIN_CAP_AFTER | RKCHAIN_CAP_DEADLINE | RKCHAIN_CAP_PRIORITY |
+			  RKCHAIN_CAP_SELFTEST | RKCHAIN_CAP_FAILURES;
+	q->mode = mode_in_force();
+	q->mode_source = mode_source();
+	if (mode_ordered(q->mode))
 		q->capabilities |= RKCHAIN_CAP_FEED_ON;
 	q->cores_present = RKC_CORES_ALL;
 	q->max_blocks = RKC_WAIT_MAX;
@@ -193,6 +194,8 @@ union call_arg {
 	struct rkchain_chain_create chain_create;
 	struct rkchain_submit submit;
 	struct rkchain_wait wait;
+	struct rkchain_failures failures;
+	struct rkchain_selftest selftest;
 };
 
 #define NO_REPORT	0xffff
@@ -218,6 +221,8 @@ static const struct call calls[] = {
 	[RKCHAIN_NR_CHAIN_DESTROY] = CALL(rkchain_id, false),
 	[RKCHAIN_NR_SUBMIT] = CALL(rkchain_submit, false),
 	[RKCHAIN_NR_WAIT] = CALL(rkchain_wait, false),
+	[RKCHAIN_NR_FAILURES] = CALL(rkchain_failures, false),
+	[RKCHAIN_NR_SELFTEST] = CALL(rkchain_selftest, false),
 };
 
 static int call(struct client *client, u32 nr, union call_arg *arg, struct file **dmabuf,
@@ -244,6 +249,10 @@ static int call(struct client *client, u32 nr, union call_arg *arg, struct file 
 		return job_submit(client, &arg->submit, err);
 	case RKCHAIN_NR_WAIT:
 		return job_wait(client, &arg->wait, err);
+	case RKCHAIN_NR_FAILURES:
+		return failures_get(client, &arg->failures, err);
+	case RKCHAIN_NR_SELFTEST:
+		return selftest(&arg->selftest, err);
 	}
 	return -ENOTTY;
 }
@@ -322,16 +331,17 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *table)
 
 /* ---- coming and going ---- */
 
-static int client_open(struct inode *inode, struct file *file)
+/* A client of the calling user, or an ERR_PTR. */
+struct client *client_new(void)
 {
 	struct client *client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 
 	if (!client)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	client->user = user_of_current();
 	if (!client->user) {
 		kfree(client);
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	}
 	kref_init(&client->ref);
 	mutex_init(&client->ids);
@@ -344,12 +354,22 @@ static int client_open(struct inode *inode, struct file *file)
 	INIT_LIST_HEAD(&client->queue);
 	INIT_LIST_HEAD(&client->live);
 	INIT_LIST_HEAD(&client->readable);
+	INIT_LIST_HEAD(&client->failures);
 	client->next = 1;
 	init_waitqueue_head(&client->changed);
-	file->private_data = client;
 	mutex_lock(&rkchain.lock);
 	rkchain.clients++;
 	mutex_unlock(&rkchain.lock);
+	return client;
+}
+
+static int client_open(struct inode *inode, struct file *file)
+{
+	struct client *client = client_new();
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	file->private_data = client;
 	return stream_open(inode, file);
 }
 
@@ -368,14 +388,14 @@ void client_put(struct client *client)
 }
 
 /* Never waits: what runs is left to itself, and cleaned up when it ends. */
-static int client_release(struct inode *inode, struct file *file)
+void client_close(struct client *client)
 {
-	struct client *client = file->private_data;
 	struct buffer *buffer;
 	struct chain *chain;
 	unsigned long id;
 
 	job_close(client);
+	failures_drop(client);
 	xa_for_each(&client->chains, id, chain)
 		chain_put(chain);
 	xa_for_each(&client->bufs, id, buffer)
@@ -385,6 +405,11 @@ static int client_release(struct inode *inode, struct file *file)
 	stock_file_put(client->file);
 	client_put(client);
 	buffer_sweep();
+}
+
+static int client_release(struct inode *inode, struct file *file)
+{
+	client_close(file->private_data);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
  *
  *	the driver's device
  *	provider_lock	one PROVIDE, release or unbind at a time
+ *	selftest_lock	one self-test at a time
  *	driver_sem	read: the stock driver stays; write: it goes
  *	client.ids	tables of a client
  *	client.submit	sequence numbers of a client
@@ -41,6 +42,7 @@
 #include "core/cores.h"
 #include "core/ranges.h"
 #include "core/share.h"
+#include "core/trial.h"
 
 #define MAX_BUFFERS	256	/* that a chain declares */
 #define MAX_SUBMIT	256	/* chains of one SUBMIT */
@@ -190,6 +192,8 @@ struct client {
 	struct list_head queue;		/* jobs that wait, in ascending order */
 	struct list_head live;		/* jobs that have not ended, in ascending order */
 	struct list_head readable;	/* records for read() */
+	struct list_head failures;	/* the last ones, the last one first */
+	u32 nfailures;
 	struct xarray jobs;		/* by sequence, until collected */
 	u32 slots;
 	u64 next;			/* sequence number */
@@ -198,6 +202,8 @@ struct client {
 	wait_queue_head_t changed;
 };
 
+struct client *client_new(void);
+void client_close(struct client *client);
 void client_put(struct client *client);
 int client_publish(struct xarray *table, void *entry, u32 *id);
 struct stock_file *client_file(struct client *client, struct rkc_err *err);
@@ -218,6 +224,7 @@ int buffer_create(struct client *client, struct rkchain_buf_create *arg, struct 
 int buffer_adopt(struct client *client, struct rkchain_buf_adopt *arg, struct rkc_err *err);
 int buffer_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err);
 int buffer_sync(struct client *client, struct rkchain_buf_sync *arg, struct rkc_err *err);
+struct buffer *buffer_internal(struct client *client, u64 size, struct rkc_err *err);
 struct buffer *buffer_get(struct client *client, u32 id);
 void buffer_put(struct buffer *buffer);
 void buffer_sweep(void);
@@ -246,6 +253,8 @@ struct chain_use {
  * @nreads: how many ranges
  * @nwrites: how many ranges
  * @emitted: mode that the program in @bo is laid out in
+ * @trial: one of the module's own, and @mode is what it is run in
+ * @mode: enum rkc_mode
  * @checked: cost, and what may be done with it
  * @estimate_ns: of a run in the costliest mode
  * @running: a core has it
@@ -265,6 +274,8 @@ struct chain {
 	u32 nreads;
 	u32 nwrites;
 	u32 emitted;
+	bool trial;
+	u32 mode;
 	struct rkc_checked checked;
 	u64 estimate_ns;
 	/* under rkchain.lock */
@@ -273,10 +284,13 @@ struct chain {
 };
 
 int chain_create(struct client *client, struct rkchain_chain_create *arg, struct rkc_err *err);
+struct chain *chain_of_trial(struct client *client, struct buffer *buffer,
+			     const struct rkc_trial *trial, u32 mode, struct rkc_err *err);
 int chain_destroy(struct client *client, struct rkchain_id *arg, struct rkc_err *err);
 struct chain *chain_get(struct client *client, u32 id);
 void chain_put(struct chain *chain);
 u32 chain_mode(const struct chain *chain);
+u64 chain_program(const struct chain *chain);
 int chain_emit(struct chain *chain, struct stock_file *f, u32 mode);
 int chain_clean(const struct chain *chain, struct stock_file *f);
 int chain_invalidate(const struct chain *chain, struct stock_file *f);
@@ -285,6 +299,8 @@ int chain_invalidate(const struct chain *chain, struct stock_file *f);
 
 int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err);
 int job_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *err);
+int job_run(struct client *client, struct chain *chain, u32 core,
+	    struct rkchain_completion *record, struct rkc_err *err);
 ssize_t job_read(struct client *client, char __user *to, size_t size, bool block);
 void job_close(struct client *client);
 
@@ -300,6 +316,32 @@ void sched_resume(void);
 int sched_suspend(void);
 void sched_wake(void);
 int sched_enable(struct core *core);
+void sched_set_aside(u32 mask);
+
+/* ---- failures.c: what is known of chains that failed ----------------------- */
+
+struct failure;
+
+struct failure *failure_new(const struct chain *chain);
+void failure_keep(struct failure *failure, struct client *client);
+struct rkchain_failure *failure_info(struct failure *failure);
+void failures_drop(struct client *client);
+int failures_get(struct client *client, struct rkchain_failures *arg, struct rkc_err *err);
+
+/* ---- mode.c: how chains are laid out --------------------------------------- */
+
+u32 mode_in_force(void);
+u32 mode_source(void);
+bool mode_auto(void);
+bool mode_ordered(u32 mode);
+u32 mode_proven(void);
+void mode_forget(void);
+void mode_learn(const struct rkc_trial_summary *found, bool proof);
+
+/* ---- selftest.c: what this NPU can do --------------------------------------- */
+
+int selftest(struct rkchain_selftest *arg, struct rkc_err *err);
+void selftest_provide(void);
 
 /* ---- stats.c: sysfs ------------------------------------------------------- */
 
@@ -351,8 +393,6 @@ struct rkchain {
 
 extern struct rkchain rkchain;
 
-u32 param_mode(void);
-bool param_ordered(u32 mode);
 u64 param_hang_ns(void);
 u32 param_strikes(void);
 u64 param_quota_bytes(void);

@@ -20,34 +20,12 @@ struct rkchain rkchain;
 
 /* ---- parameters ---- */
 
-static u32 mode = RKC_LINK;
-static bool feed_on;
 static u32 hang_ms = 1000;
 static u32 strikes = 3;
 static u32 quota_mbytes = 3072;
 static u32 quota_chains = 16384;
 static u32 quota_blocks = 262144;
 static u32 quota_jobs = 8192;
-
-static int mode_set(const char *text, const struct kernel_param *param)
-{
-	u32 i;
-
-	for (i = 0; i < RKC_MODES; i++)
-		if (sysfs_streq(text, rkc_mode_name(i))) {
-			WRITE_ONCE(mode, i);
-			return 0;
-		}
-	pr_info("rkchain: chain_mode can be wait, wait41, link or single\n");
-	return -EINVAL;
-}
-
-static int mode_get(char *text, const struct kernel_param *param)
-{
-	return sysfs_emit(text, "%s\n", rkc_mode_name(READ_ONCE(mode)));
-}
-
-static const struct kernel_param_ops mode_ops = { .set = mode_set, .get = mode_get };
 
 static int bounded_set(const char *text, const struct kernel_param *param, u32 least, u32 most)
 {
@@ -78,11 +56,6 @@ static int strikes_set(const char *text, const struct kernel_param *param)
 static const struct kernel_param_ops hang_ops = { .set = hang_set, .get = param_get_uint };
 static const struct kernel_param_ops strikes_ops = { .set = strikes_set, .get = param_get_uint };
 
-module_param_cb(chain_mode, &mode_ops, NULL, 0644);
-MODULE_PARM_DESC(chain_mode, "how chains are laid out: wait, wait41, link or single (link)");
-module_param(feed_on, bool, 0644);
-MODULE_PARM_DESC(feed_on,
-		 "this NPU keeps the order of blocks in modes wait and wait41 too (N)");
 module_param_cb(hang_ms, &hang_ops, &hang_ms, 0644);
 MODULE_PARM_DESC(hang_ms,
 		 "age at which a chain is taken for hung, 20 to 3000; none may be estimated at more than half (1000)");
@@ -96,17 +69,6 @@ module_param(quota_blocks, uint, 0644);
 MODULE_PARM_DESC(quota_blocks, "blocks of all of a user's chains (262144)");
 module_param(quota_jobs, uint, 0644);
 MODULE_PARM_DESC(quota_jobs, "chains that a user may have submitted and not collected (8192)");
-
-u32 param_mode(void)
-{
-	return READ_ONCE(mode);
-}
-
-/* In link and single mode a program is started when the one before it has ended. */
-bool param_ordered(u32 in)
-{
-	return in == RKC_LINK || in == RKC_SINGLE || READ_ONCE(feed_on);
-}
 
 u64 param_hang_ns(void)
 {
@@ -208,7 +170,10 @@ static int take_driver(int fd, struct rkc_err *err)
 		       rkchain.npu.poisoned : 0);
 	last_identity = stock_identity(stock);
 	mutex_unlock(&rkchain.lock);
+	mode_forget();
 	up_write(&rkchain.driver_sem);
+	if (mode_auto())
+		selftest_provide();
 	return 0;
 }
 

@@ -121,18 +121,45 @@ static int check_submit(const struct rkchain_submit *arg, struct rkc_err *err)
 	return 0;
 }
 
+static void put_chains(struct chain **chains, u32 count)
+{
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		chain_put(chains[i]);
+}
+
+/* Looks the chains of a SUBMIT up; the caller puts them. */
+static int find_chains(struct client *client, const struct rkchain_submit *arg,
+		       struct chain **chains, struct rkc_err *err)
+{
+	u32 *ids = memdup_user(u64_to_user_ptr(arg->chains), arg->count * sizeof(*ids));
+	int ret = PTR_ERR_OR_ZERO(ids);
+	u32 i;
+
+	if (ret)
+		return ret;
+	for (i = 0; !ret && i < arg->count; i++) {
+		chains[i] = chain_get(client, ids[i]);
+		if (!chains[i]) {
+			ret = refuse(err, -EINVAL, RKCHAIN_REASON_CHAIN_ID, ids[i], 0);
+			err->block = i;
+			put_chains(chains, i);
+		}
+	}
+	kfree(ids);
+	return ret;
+}
+
 /* Makes the jobs of a SUBMIT, in a list; the caller frees them when this fails. */
-static int make_jobs(struct client *client, const struct rkchain_submit *arg,
-		     struct list_head *jobs, struct rkc_err *err)
+static int make_jobs(const struct rkchain_submit *arg, struct chain **chains,
+		     struct list_head *jobs)
 {
 	struct batch *batch = NULL;
 	struct job *job;
 	int ret = 0;
-	u32 *ids, i;
+	u32 i;
 
-	ids = memdup_user(u64_to_user_ptr(arg->chains), arg->count * sizeof(*ids));
-	if (IS_ERR(ids))
-		return PTR_ERR(ids);
 	if (arg->flags & RKCHAIN_SUBMIT_ORDERED) {
 		batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
 		if (!batch)
@@ -159,15 +186,11 @@ static int make_jobs(struct client *client, const struct rkchain_submit *arg,
 		job->after = arg->after;
 		job->record.user_data = arg->user_data;
 		job->record.core = RKCHAIN_NO_CORE;
-		job->chain = chain_get(client, ids[i]);
-		if (!job->chain) {
-			ret = refuse(err, -EINVAL, RKCHAIN_REASON_CHAIN_ID, ids[i], 0);
-			err->block = i;
-		}
+		kref_get(&chains[i]->ref);
+		job->chain = chains[i];
 	}
 	if (batch && !batch->jobs)
 		kfree(batch);
-	kfree(ids);
 	return ret;
 }
 
@@ -271,16 +294,15 @@ static void unreserve(struct client *client, u32 count)
 		xa_release(&client->jobs, client->next + i);
 }
 
-int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err)
+/* @arg has been checked; the chains stay the caller's. */
+static int submit(struct client *client, struct rkchain_submit *arg, struct chain **chains,
+		  struct rkc_err *err)
 {
 	struct job *job, *next;
 	LIST_HEAD(jobs);
 	int ret;
 
-	ret = check_submit(arg, err);
-	if (ret)
-		return ret;
-	ret = make_jobs(client, arg, &jobs, err);
+	ret = make_jobs(arg, chains, &jobs);
 	if (ret)
 		goto out;
 	mutex_lock(&client->submit);
@@ -299,6 +321,26 @@ out:
 	/* Empty when they have been queued. */
 	list_for_each_entry_safe(job, next, &jobs, queue)
 		job_free(job);
+	return ret;
+}
+
+int job_submit(struct client *client, struct rkchain_submit *arg, struct rkc_err *err)
+{
+	struct chain **chains;
+	int ret;
+
+	ret = check_submit(arg, err);
+	if (ret)
+		return ret;
+	chains = kmalloc_array(arg->count, sizeof(*chains), GFP_KERNEL_ACCOUNT);
+	if (!chains)
+		return -ENOMEM;
+	ret = find_chains(client, arg, chains, err);
+	if (!ret) {
+		ret = submit(client, arg, chains, err);
+		put_chains(chains, arg->count);
+	}
+	kfree(chains);
 	return ret;
 }
 
@@ -448,6 +490,37 @@ int job_wait(struct client *client, struct rkchain_wait *arg, struct rkc_err *er
 	} while (!ret);
 	kvfree(records);
 	return min(ret, 0);
+}
+
+/**
+ * job_run() - one chain on one core, from beginning to end
+ * @client: one of the module's own
+ * @chain: which
+ * @core: where
+ * @record: out, what became of it
+ * @err: filled on refusal
+ *
+ * Return: 0, -ENODEV, -ENOMEM, -ERESTARTSYS.
+ */
+int job_run(struct client *client, struct chain *chain, u32 core,
+	    struct rkchain_completion *record, struct rkc_err *err)
+{
+	struct rkchain_submit arg = { .count = 1, .core_mask = BIT(core) };
+	struct rkchain_wait wait = { .count = 1, .deadline_ns = -1 };
+	int ret;
+
+	ret = submit(client, &arg, &chain, err);
+	if (ret)
+		return ret;
+	wait.first = arg.first;
+	ret = sleep_for(client, &wait, err);
+	if (ret)
+		return ret;
+	mutex_lock(&rkchain.lock);
+	take(client, &wait, record, err);
+	mutex_unlock(&rkchain.lock);
+	forget(client, record, 1);
+	return 0;
 }
 
 /* How many records read() may take at a time. */

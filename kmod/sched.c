@@ -191,11 +191,37 @@ static int pass(struct core *core)
  * struct outcome - how a run ended
  * @end: for the core
  * @hw_ns: time on the NPU
+ * @failure: what is known, when a submit failed
  */
 struct outcome {
 	struct rkc_run_end end;
 	u64 hw_ns;
+	struct failure *failure;
 };
+
+/* Notes what is known of a submit that failed; NULL when there is no memory for it. */
+static struct failure *note(const struct job *job, const struct rkc_return *back, u32 mode)
+{
+	const struct chain *chain = job->chain;
+	struct failure *failure = failure_new(chain);
+	struct rkchain_failure *info;
+
+	if (!failure)
+		return NULL;
+	info = failure_info(failure);
+	info->sequence = job_seq(job);
+	info->user_data = job->record.user_data;
+	info->error = back->error;
+	info->flags = (back->committed ? RKCHAIN_FAILURE_COMMITTED : 0) |
+		      (back->hung ? RKCHAIN_FAILURE_HUNG : 0) |
+		      (back->replayable ? RKCHAIN_FAILURE_REPLAYABLE : 0);
+	info->core = back->core;
+	info->mode = mode;
+	info->retries = back->retries;
+	info->started_ns = job->record.started_ns;
+	info->age_ns = back->age_ns;
+	return failure;
+}
 
 /* Is a core perhaps still fetching the program?  Then it stays as it is. */
 static bool quarantined(const struct chain *chain)
@@ -213,7 +239,7 @@ static bool quarantined(const struct chain *chain)
 /* The mode of a run: the one in force, or that of a program that must not change. */
 static u32 mode_of_run(const struct chain *chain, bool held)
 {
-	if (held && (!chain->checked.aliases || param_ordered(chain->emitted)))
+	if (held && (!chain->checked.aliases || mode_ordered(chain->emitted)))
 		return chain->emitted;
 	return chain_mode(chain);
 }
@@ -252,10 +278,13 @@ static void run(struct core *core, struct job *job, struct outcome *out)
 		mutex_unlock(&rkchain.lock);
 		out->end.failed = back.error;
 	}
+	if (out->end.failed)
+		out->failure = note(job, &back, mode);
 	if (!back.error)
 		back.error = chain_invalidate(chain, core->file);
 	if (!out->end.failed)
 		out->end.verdict = rkc_judge(&back);
+	out->end.trial = chain->trial;
 	out->hw_ns = run.hw_ns;
 }
 
@@ -296,11 +325,12 @@ static void requeue(struct job *job)
 	list_add_tail(&job->queue, &other->queue);
 }
 
-static void finish(struct core *core, struct job *job, const struct outcome *out)
+static void finish(struct core *core, struct job *job, struct outcome *out)
 {
 	static const int status[] = {
 		[RKC_FATE_DONE] = 0,
 		[RKC_FATE_HUNG] = -ETIMEDOUT,
+		[RKC_FATE_AGAIN] = -EIO,	/* it cannot be */
 		[RKC_FATE_HIT] = -EIO,
 		[RKC_FATE_GONE] = -ENODEV,
 	};
@@ -309,6 +339,7 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 	const enum rkc_fate fate = out->end.verdict.fate;
 	struct client *client = job->client;
 	struct chain *chain = job->chain;
+	bool again;
 
 	chain->running = false;
 	if (job->batch)
@@ -331,12 +362,22 @@ static void finish(struct core *core, struct job *job, const struct outcome *out
 	if (rkc_cores_finish(&rkchain.npu, core->id, &out->end, param_strikes()))
 		end_impossible(rkchain.npu.rotor.usable);
 
-	if (fate == RKC_FATE_AGAIN && !client->closed && !job->late && !rkchain.stopping &&
-	    job->mask & rkchain.npu.rotor.usable) {
+	again = fate == RKC_FATE_AGAIN && !client->closed && !job->late && !rkchain.stopping &&
+		job->mask & rkchain.npu.rotor.usable;
+	if (out->failure) {
+		struct rkchain_failure *info = failure_info(out->failure);
+
+		info->status = again ? -EAGAIN : status[fate];
+		info->generation = rkchain.npu.generation;
+		if (rkchain.npu.poisoned & BIT(core->id))
+			info->flags |= RKCHAIN_FAILURE_POISONED;
+		failure_keep(out->failure, client);
+	}
+	if (again) {
 		job->record.retries++;
 		requeue(job);
 	} else {
-		job_end(job, fate == RKC_FATE_AGAIN ? -EIO : status[fate]);
+		job_end(job, status[fate]);
 	}
 	if (!rkchain.clients)
 		queue_work(rkchain.workqueue, &rkchain.detach);
@@ -515,6 +556,15 @@ int sched_enable(struct core *core)
 		sched_dispatch();
 	mutex_unlock(&rkchain.lock);
 	return usable ? 0 : -EBUSY;
+}
+
+/* Takes cores out that have been found to compute nothing right. */
+void sched_set_aside(u32 mask)
+{
+	mutex_lock(&rkchain.lock);
+	rkc_cores_set_aside(&rkchain.npu, mask);
+	end_impossible(rkchain.npu.rotor.usable);
+	mutex_unlock(&rkchain.lock);
 }
 
 /* Starts one of the module's threads. */

@@ -9,7 +9,7 @@
 
 static ssize_t mode_show(struct device *dev, struct device_attribute *attr, char *text)
 {
-	return sysfs_emit(text, "%s\n", rkc_mode_name(param_mode()));
+	return sysfs_emit(text, "%s\n", rkc_mode_name(mode_in_force()));
 }
 static DEVICE_ATTR_RO(mode);
 

@@ -120,6 +120,9 @@ enum rkchain_reason {
 	RKCHAIN_REASON_MEMORY = 125,		/* the stock driver has none */
 	RKCHAIN_REASON_IOVA = 126,		/* the stock driver gave an address above 4 GiB */
 	RKCHAIN_REASON_QUARANTINE = 127,	/* a core may still be running what failed on it */
+	RKCHAIN_REASON_FAILURE = 128,		/* fewer failures are kept; limit = how many */
+	RKCHAIN_REASON_NOT_ALONE = 129,		/* other programs have the NPU open */
+	RKCHAIN_REASON_MODES = 130,		/* no such mode */
 };
 
 /**
@@ -158,10 +161,16 @@ enum rkchain_mode {
 
 /**
  * enum rkchain_mode_source - why this mode
- * @RKCHAIN_MODE_PARAMETER: the module's parameter says so
+ * @RKCHAIN_MODE_PARAMETER: the parameter chain_mode says so
+ * @RKCHAIN_MODE_PROVEN: the best one that SELFTEST, or the parameter proven, says works
+ * @RKCHAIN_MODE_TRIED: link, as it passed the short test of PROVIDE
+ * @RKCHAIN_MODE_LAST: single, as nothing better is known to work
  */
 enum rkchain_mode_source {
 	RKCHAIN_MODE_PARAMETER = 0,
+	RKCHAIN_MODE_PROVEN = 1,
+	RKCHAIN_MODE_TRIED = 2,
+	RKCHAIN_MODE_LAST = 3,
 };
 
 /* Capability bits of QUERY. */
@@ -526,6 +535,151 @@ struct rkchain_wait {
 	struct rkchain_report report;
 };
 
+/* What is known of a failure. */
+#define RKCHAIN_FAILURE_COMMITTED	(1U << 0)	/* the NPU was given it */
+#define RKCHAIN_FAILURE_HUNG		(1U << 1)	/* a reset of ours was meant for it */
+#define RKCHAIN_FAILURE_REPLAYABLE	(1U << 2)	/* it may be run again */
+#define RKCHAIN_FAILURE_POISONED	(1U << 3)	/* the core is out since then */
+
+/**
+ * struct rkchain_failure - what is known of a chain that failed on the NPU
+ * @sequence: which
+ * @user_data: of its SUBMIT
+ * @status: of the run: -ETIMEDOUT, -EIO or -ENODEV; -EAGAIN when it was run again
+ * @error: what the stock driver returned, or a step before it
+ * @flags: RKCHAIN_FAILURE_*
+ * @core: where
+ * @mode: enum rkchain_mode of the program
+ * @retries: runs before this one
+ * @blocks: of the chain
+ * @reserved: 0
+ * @iova: where the program lay for the NPU
+ * @started_ns: when the core took it
+ * @age_ns: how long the submit that failed was out
+ * @generation: when it failed, see struct rkchain_query
+ */
+struct rkchain_failure {
+	__u64 sequence;
+	__u64 user_data;
+	__s32 status;
+	__s32 error;
+	__u32 flags;
+	__u32 core;
+	__u32 mode;
+	__u32 retries;
+	__u32 blocks;
+	__u32 reserved;
+	__u64 iova;
+	__u64 started_ns;
+	__u64 age_ns;
+	__u64 generation;
+};
+
+/**
+ * struct rkchain_failures - look at the last chains of this client that failed
+ * @index: which, 0 for the last
+ * @kept: out, how many there are to look at, at most 8
+ * @program: pointer to room for a copy of the program that the NPU had; 0 for none
+ * @size: bytes of room, a multiple of 8; out, bytes of the program
+ * @failure: out
+ * @report: out
+ *
+ * Chains that ended before the NPU had them, by a deadline or cancelled, are not
+ * among them.  What has been looked at stays.
+ *
+ * Errors: EINVAL (FAILURE: there are not that many); ENOSPC (SIZE: too little room;
+ * limit = what it takes); EFAULT; ENOMEM.
+ */
+struct rkchain_failures {
+	__u32 index;
+	__u32 kept;
+	__u64 program;
+	__u64 size;
+	struct rkchain_failure failure;
+	struct rkchain_report report;
+};
+
+/**
+ * enum rkchain_verdict - what the self-test says of a mode on a core
+ * @RKCHAIN_VERDICT_UNTESTED: nothing: the core is out, or was not asked for
+ * @RKCHAIN_VERDICT_WORKS: all outputs were in memory when completion was signalled, and a
+ *	block read what the one before it had written
+ * @RKCHAIN_VERDICT_EARLY: outputs were right, but some came after the completion
+ * @RKCHAIN_VERDICT_WRONG: outputs were wrong
+ * @RKCHAIN_VERDICT_UNORDERED: outputs were right, but a block that reads an earlier one's
+ *	read something else
+ * @RKCHAIN_VERDICT_TIMEOUT: the chain did not come back
+ */
+enum rkchain_verdict {
+	RKCHAIN_VERDICT_UNTESTED = 0,
+	RKCHAIN_VERDICT_WORKS = 1,
+	RKCHAIN_VERDICT_EARLY = 2,
+	RKCHAIN_VERDICT_WRONG = 3,
+	RKCHAIN_VERDICT_UNORDERED = 4,
+	RKCHAIN_VERDICT_TIMEOUT = 5,
+};
+
+/**
+ * struct rkchain_selftest_result - a mode on a core
+ * @mode: enum rkchain_mode
+ * @core: which
+ * @verdict: enum rkchain_verdict
+ * @status: of the chain that decided it, as in struct rkchain_completion
+ * @blocks: of that chain
+ * @block: first one whose output was not as expected; RKCHAIN_NO_WORD for none
+ * @hw_ns: how long the NPU had it
+ * @expected_ns: how long the same blocks took one by one; 0 where that is not known
+ */
+struct rkchain_selftest_result {
+	__u32 mode;
+	__u32 core;
+	__u32 verdict;
+	__s32 status;
+	__u32 blocks;
+	__u32 block;
+	__u64 hw_ns;
+	__u64 expected_ns;
+};
+
+/* SELFTEST flags. */
+#define RKCHAIN_SELFTEST_SHORT	(1U << 0)	/* microseconds: cannot see early completion */
+#define RKCHAIN_SELFTEST_SHARED	(1U << 1)	/* even if others have the NPU open */
+
+/**
+ * struct rkchain_selftest - find out which modes this NPU can do, CAP_SYS_ADMIN
+ * @modes: mask of 1 << enum rkchain_mode, 0 for all
+ * @cores: mask, 0 for all
+ * @flags: RKCHAIN_SELFTEST_*
+ * @count: room in @results; out, how many have been filled
+ * @results: pointer to struct rkchain_selftest_result
+ * @mode: out, enum rkchain_mode in force from now on
+ * @mode_source: out, enum rkchain_mode_source
+ * @proven: out, mask of modes that work on every core that works at all
+ * @cores_failed: out, mask of cores where no tested mode works; they are set aside
+ * @report: out
+ *
+ * Runs chains whose results are known, one mode and core after the other, beside the
+ * clients' work, and looks at the outputs when completion is signalled and later.  A
+ * mode that does not work can hang its core until the NPU is reset, and with it what
+ * every program has there.  A mode is used by chain_mode=auto when it is proven.  The
+ * short test proves nothing; what it finds replaces what PROVIDE found.
+ *
+ * Errors: EPERM; ENODEV; EINVAL (FLAGS, MODES, CORE_MASK, SIZE: @count is less than
+ * modes times cores); EBUSY (NOT_ALONE); ENOMEM; EINTR.
+ */
+struct rkchain_selftest {
+	__u32 modes;
+	__u32 cores;
+	__u32 flags;
+	__u32 count;
+	__u64 results;
+	__u32 mode;
+	__u32 mode_source;
+	__u32 proven;
+	__u32 cores_failed;
+	struct rkchain_report report;
+};
+
 #define RKCHAIN_IOCTL_TYPE	0xb7
 
 #define RKCHAIN_NR_QUERY	0x00
@@ -538,8 +692,8 @@ struct rkchain_wait {
 #define RKCHAIN_NR_CHAIN_DESTROY	0x21
 #define RKCHAIN_NR_SUBMIT	0x30
 #define RKCHAIN_NR_WAIT		0x31
-#define RKCHAIN_NR_FAILURES	0x32		/* not yet */
-#define RKCHAIN_NR_SELFTEST	0x40		/* not yet */
+#define RKCHAIN_NR_FAILURES	0x32
+#define RKCHAIN_NR_SELFTEST	0x40
 
 #define RKCHAIN_IOWR(nr, type)	_IOWR(RKCHAIN_IOCTL_TYPE, nr, type)
 
@@ -555,5 +709,9 @@ struct rkchain_wait {
 #define RKCHAIN_IOCTL_CHAIN_DESTROY	RKCHAIN_IOWR(RKCHAIN_NR_CHAIN_DESTROY, struct rkchain_id)
 #define RKCHAIN_IOCTL_SUBMIT	RKCHAIN_IOWR(RKCHAIN_NR_SUBMIT, struct rkchain_submit)
 #define RKCHAIN_IOCTL_WAIT	RKCHAIN_IOWR(RKCHAIN_NR_WAIT, struct rkchain_wait)
+#define RKCHAIN_IOCTL_FAILURES	\
+	RKCHAIN_IOWR(RKCHAIN_NR_FAILURES, struct rkchain_failures)
+#define RKCHAIN_IOCTL_SELFTEST	\
+	RKCHAIN_IOWR(RKCHAIN_NR_SELFTEST, struct rkchain_selftest)
 
 #endif /* _UAPI_RKCHAIN_H */

@@ -10,6 +10,7 @@ void rkc_cores_init(struct rkc_cores *c, u32 poisoned)
 	c->poisoned = poisoned & RKC_CORES_ALL;
 	c->resetting = false;
 	c->again = 0;
+	c->quiet = 0;
 }
 
 int rkc_cores_take(struct rkc_cores *c, u32 allowed, u64 estimate_ns)
@@ -29,6 +30,8 @@ u64 rkc_cores_opens(const struct rkc_cores *c, u32 id, u64 now)
 
 	if (c->resetting)
 		return RKC_NEVER;
+	if (now < c->quiet)
+		return c->quiet;
 	for (u32 i = 0; i < RKC_CORES; i++) {
 		const struct rkc_core *core = &c->core[i];
 
@@ -57,9 +60,11 @@ struct rkc_verdict rkc_cores_back(struct rkc_cores *c, u32 id, u64 now, struct r
 	r->hung = core->hung;
 	core->submitted = 0;
 	core->hung = false;
-	/* Its own time-out, or the reset that took it down. */
-	if (r->error && !r->hung)
+	/* Its own time-out, or the reset that took it down, which wakes before its end. */
+	if (r->error && !r->hung) {
 		c->generation++;
+		c->quiet = now + RKC_RESET_NS;
+	}
 	return rkc_judge(r);
 }
 

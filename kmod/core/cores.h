@@ -43,6 +43,7 @@ struct rkc_core {
  * @generation: counts resets, our own and others' that were noticed
  * @resetting: nothing is submitted, since the NPU is about to be reset
  * @again: when to reset next, while @resetting
+ * @quiet: nothing is submitted before, as somebody else's reset may not be over
  */
 struct rkc_cores {
 	struct rkc_rotor rotor;
@@ -52,6 +53,7 @@ struct rkc_cores {
 	u64 generation;
 	bool resetting;
 	u64 again;
+	u64 quiet;
 };
 
 /**

@@ -15,11 +15,13 @@ namespace rkchain {
 namespace {
 
 // The module tells old programs from new ones by these.
-static_assert(sizeof(rkchain_report) == 32 && sizeof(rkchain_query) == 144);
+static_assert(sizeof(rkchain_report) == 32 && sizeof(rkchain_query) == 160);
 static_assert(sizeof(rkchain_provide) == 40 && sizeof(rkchain_buf_create) == 64);
 static_assert(sizeof(rkchain_buf_sync) == 56 && sizeof(rkchain_id) == 40);
 static_assert(sizeof(rkchain_chain_create) == 112 && sizeof(rkchain_submit) == 88);
 static_assert(sizeof(rkchain_completion) == 80 && sizeof(rkchain_wait) == 72);
+static_assert(sizeof(rkchain_failures) == 136 && sizeof(rkchain_selftest) == 72);
+static_assert(sizeof(rkchain_selftest_result) == 40);
 static_assert(static_cast<int>(RKCHAIN_REASON_BUFFER_RANGE) == static_cast<int>(RKC_BUFFER_RANGE));
 static_assert(RKCHAIN_NO_WORD == RKC_NO_WORD && RKCHAIN_NO_WORD == Error::no_position);
 
@@ -91,6 +93,18 @@ std::pair<Errc, std::string> meaning(const rkchain_report& report) {
       return {Errc::out_of_memory, "the rknpu driver has no memory for it"};
     case RKCHAIN_REASON_IOVA:
       return {Errc::out_of_memory, "the rknpu driver gave an address above 4 GiB"};
+    case RKCHAIN_REASON_QUARANTINE:
+      return {Errc::busy,
+              "a core may still be running what failed on it, until it has run something else"};
+    case RKCHAIN_REASON_FAILURE:
+      return {Errc::invalid_argument,
+              fmt::format("there is no failure {}: {} are kept", report.value, report.limit)};
+    case RKCHAIN_REASON_NOT_ALONE:
+      return {Errc::busy,
+              "other programs have the NPU open, and a mode that does not work would take it "
+              "from them"};
+    case RKCHAIN_REASON_MODES:
+      return {Errc::invalid_argument, fmt::format("no mode has a bit of {:#x}", report.value)};
     default:
       return {Errc::io, fmt::format("refused for reason {}", report.reason)};
   }

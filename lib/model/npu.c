@@ -428,6 +428,12 @@ static int pingpong(const struct npu_core *core)
 	return !!(core->task_con & TASK_CON_PINGPONG);
 }
 
+/* Does the interrupt come when this program has ended? */
+static int last_program(const struct npu_core *core)
+{
+	return core->tasks_done + 1 >= (core->task_con & TASK_CON_TASKS);
+}
+
 /* Executes what runs. Returns events. */
 static u32 retire(struct npu_core *core)
 {
@@ -446,7 +452,7 @@ static u32 retire(struct npu_core *core)
 	core->done = group ? NPU_INT_DPU_1 : NPU_INT_DPU_0;
 	core->block++;
 	core->counters.blocks++;
-	if (core->knobs.early && !core->signalled)
+	if (core->knobs.early && !core->signalled && last_program(core))
 		events |= signal_done(core);
 	return events;
 }

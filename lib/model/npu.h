@@ -81,7 +81,7 @@ struct npu_ops {
 /**
  * struct npu_knobs - how this piece of silicon behaves; all zero = as claimed
  * @nowait: op-enable bit 1 does not make the parser wait
- * @early: completion is signalled after the first block of a program
+ * @early: completion is signalled after the first block of the last program
  * @needs41: an op-enable without the 0x0041 marker before it is ignored
  * @late: the last block's output is in memory only npu_settle() after completion
  * @rawlate: a block's output is in memory only after the next block has read

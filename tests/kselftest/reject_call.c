@@ -462,3 +462,44 @@ void test_queue_full(void)
 	ASSERT_EQ(rig_try_submit(s.rk, &submit), 0);
 	expect(rig_try_submit(s.rk, &submit), &submit.report, -EAGAIN, RKCHAIN_REASON_QUEUE_FULL);
 }
+
+void test_failure(void)
+{
+	struct rkchain_failures failures = { .index = 3 };
+	struct subject s;
+
+	begin(&s);
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_FAILURES, &failures), &failures.report, -EINVAL,
+	       RKCHAIN_REASON_FAILURE);
+	ASSERT_EQ(failures.report.value, 3);
+	ASSERT_EQ(failures.report.limit, 0);
+}
+
+void test_modes(void)
+{
+	struct rkchain_selftest_result results[12];
+	struct rkchain_selftest selftest = {
+		.modes = 1u << RKC_MODES,
+		.count = 12,
+		.results = (uintptr_t)results,
+	};
+	struct subject s;
+
+	rig_need_root();
+	begin(&s);
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), &selftest.report, -EINVAL,
+	       RKCHAIN_REASON_MODES);
+	selftest.modes = 0;
+	selftest.cores = 8;
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), &selftest.report, -EINVAL,
+	       RKCHAIN_REASON_CORE_MASK);
+	selftest.cores = 0;
+	selftest.count = 11;
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), &selftest.report, -EINVAL,
+	       RKCHAIN_REASON_SIZE);
+	ASSERT_EQ(selftest.report.limit, 12);
+	selftest.count = 12;
+	selftest.flags = 1u << 31;
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), &selftest.report, -EINVAL,
+	       RKCHAIN_REASON_FLAGS);
+}

@@ -265,3 +265,32 @@ void test_quarantine(void)
 	rig_release(s.rk);
 	ASSERT_EQ(rig_try_provide(s.rk, rig_node()), 0);
 }
+
+/* A mode that does not work may take the NPU from whoever uses it. */
+void test_not_alone(void)
+{
+	struct rkchain_selftest_result result;
+	struct rkchain_selftest selftest = {
+		.modes = 1u << RKC_SINGLE,
+		.cores = 1,
+		.count = 1,
+		.results = (uintptr_t)&result,
+	};
+	struct subject s;
+	int node;
+
+	rig_need_root();
+	begin(&s);
+	node = rig_node();
+	if (node < 0)
+		tap_skip("the stock driver's node cannot be opened");
+	expect(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), &selftest.report, -EBUSY,
+	       RKCHAIN_REASON_NOT_ALONE);
+	selftest.flags = RKCHAIN_SELFTEST_SHARED;
+	ASSERT_EQ(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), 0);
+	ASSERT_EQ(result.verdict, RKCHAIN_VERDICT_WORKS);
+	close(node);
+	selftest.flags = 0;
+	ASSERT_EQ(rig_try(s.rk, RKCHAIN_IOCTL_SELFTEST, &selftest), 0);
+	rig_set_parameter("proven", "\n");
+}

@@ -35,6 +35,8 @@
 /* Neither an address that a driver would rebase by nor a mask of interrupts. */
 #define SENTINEL	0x5e471e15
 #define ALL_INTERRUPTS	0x1ffff
+/* How late an output is that comes late. */
+#define LATE_NS		(20 * NSEC_PER_MSEC)
 
 struct access {
 	u64 iova;
@@ -53,6 +55,9 @@ struct core {
 	u64 interrupts;
 	u64 strays;
 	u64 busy_ns;
+	u64 idle_since;		/* with outputs that are held back; 0 = without */
+	void *held[2];
+	u64 held_bytes[2];
 
 	spinlock_t lock;	/* of the log */
 	u64 logged;
@@ -64,7 +69,13 @@ static struct dentry *root;
 
 /* Read once per job. */
 static u32 latency_us;
+static u32 block_us;
 static bool early;
+static bool nowait;
+static bool needs41;
+static bool late;
+static bool rawlate;
+static u32 bad_core;
 static u32 drop_every;
 static u32 stuck_core;
 static u32 wrong_status;
@@ -89,6 +100,19 @@ static void *map(void *ctx, enum npu_access kind, u64 iova, u64 len)
 		if (!pfn_is_map_memory(pfn))
 			return NULL;
 	return phys_to_virt(iova);
+}
+
+/* For outputs that a knob holds back.  What is held is in one of them at a time. */
+static void *scratch(void *ctx, u32 which, u64 len)
+{
+	struct core *core = ctx;
+
+	if (core->held_bytes[which] < len) {
+		vfree(core->held[which]);
+		core->held[which] = vmalloc(len);
+		core->held_bytes[which] = core->held[which] ? len : 0;
+	}
+	return core->held[which];
 }
 
 static void raise_irq(struct core *core)
@@ -127,6 +151,11 @@ static void set_knobs(struct core *core)
 
 	core->commits++;
 	knobs->early = READ_ONCE(early);
+	knobs->nowait = READ_ONCE(nowait);
+	knobs->needs41 = READ_ONCE(needs41);
+	knobs->late = READ_ONCE(late);
+	knobs->rawlate = READ_ONCE(rawlate);
+	knobs->bad = !!(READ_ONCE(bad_core) & BIT(core->id));
 	knobs->drop = every && core->commits % every == 0;
 	knobs->stuck = !!(READ_ONCE(stuck_core) & BIT(core->id));
 	knobs->wrong_status = READ_ONCE(wrong_status);
@@ -144,6 +173,7 @@ static void run(struct core *core)
 	/* Only after a reset does a driver start a core that is still busy. */
 	if (npu_busy(core->npu))
 		npu_reset(core->npu);
+	npu_settle(core->npu);
 	set_knobs(core);
 	npu_write(core->npu, NPU_PC_INT_CLEAR, ALL_INTERRUPTS);
 	for (i = 0; i < ARRAY_SIZE(committed); i++)
@@ -157,6 +187,8 @@ static void run(struct core *core)
 	pass_time(READ_ONCE(latency_us));
 	do {
 		events = npu_step(core->npu);
+		if (events & NPU_EV_BLOCK)
+			pass_time(READ_ONCE(block_us));
 		if (events & NPU_EV_IRQ) {
 			/*
 			 * Whoever takes the interrupt may commit at once, so no
@@ -173,6 +205,7 @@ static void run(struct core *core)
 		cond_resched();
 	} while (!(events & (NPU_EV_IDLE | NPU_EV_STUCK)) && !kthread_should_stop());
 
+	core->idle_since = late ? ktime_get_ns() : 0;
 	if (events & NPU_EV_STUCK && npu_fault(core->npu)->code)
 		pr_info("core %u: %s: block %u, word %u, register %#x, value %#x\n", core->id,
 			npu_fault_text(npu_fault(core->npu)->code), npu_fault(core->npu)->block,
@@ -197,6 +230,10 @@ static int work(void *data)
 			npu_write(core->npu, NPU_PC_INT_CLEAR, clear);
 			show(core, NPU_PC_INT_STATUS);
 			show(core, NPU_PC_INT_RAW_STATUS);
+		}
+		if (core->idle_since && ktime_get_ns() - core->idle_since > LATE_NS) {
+			npu_settle(core->npu);
+			core->idle_since = 0;
 		}
 		usleep_range(20, 60);
 	}
@@ -265,7 +302,13 @@ static void add_files(void)
 
 	root = debugfs_create_dir("npu_model", NULL);
 	debugfs_create_u32("latency_us", 0600, root, &latency_us);
+	debugfs_create_u32("block_us", 0600, root, &block_us);
 	debugfs_create_bool("early", 0600, root, &early);
+	debugfs_create_bool("nowait", 0600, root, &nowait);
+	debugfs_create_bool("needs41", 0600, root, &needs41);
+	debugfs_create_bool("late", 0600, root, &late);
+	debugfs_create_bool("rawlate", 0600, root, &rawlate);
+	debugfs_create_x32("bad_core", 0600, root, &bad_core);
 	debugfs_create_u32("drop_every", 0600, root, &drop_every);
 	debugfs_create_x32("stuck_core", 0600, root, &stuck_core);
 	debugfs_create_x32("wrong_status", 0600, root, &wrong_status);
@@ -289,6 +332,8 @@ static void remove_core(struct core *core)
 		kthread_stop(core->thread);
 	if (core->window)
 		iounmap(core->window);
+	vfree(core->held[0]);
+	vfree(core->held[1]);
 	vfree(core->log);
 	vfree(core->npu);
 }
@@ -311,6 +356,7 @@ static int add_core(struct core *core, u32 id, struct device_node *node)
 		return -ENOMEM;
 
 	core->ops.map = map;
+	core->ops.scratch = scratch;
 	core->ops.ctx = core;
 	npu_init(core->npu, id, &core->ops);
 	show(core, NPU_PC_VERSION);
