@@ -12,7 +12,8 @@
  *
  * What is refused.  Each struct that asks for something has a struct
  * rkchain_report.  A call that fails fills it where the caller has given room: the
- * reason, and for a program the block and word that it objects to.
+ * reason, and for a program the block and word that it objects to.  Beside what is
+ * said of each call: EFAULT for memory that cannot be read or written, ENOMEM.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC.  Addresses (IOVA) are those that the
  * NPU uses, below 4 GiB.  "Word" is an entry of a register program, 64 bits, little
@@ -288,7 +289,7 @@ struct rkchain_provide {
  * Memory is zero.  A cached buffer wants BUF_SYNC after the CPU wrote and before it
  * reads, unless a chain declares it SYNC.
  *
- * Errors: ENODEV, EINVAL, EDQUOT, ENOMEM, EMFILE.
+ * Errors: ENODEV, EINVAL, EDQUOT, EMFILE; ERANGE (IOVA).
  */
 struct rkchain_buf_create {
 	__u64 size;
@@ -402,7 +403,7 @@ struct rkchain_buf_use {
  * the declared buffers, and holds them.  What the NPU fetches is generated from
  * what was found out; none of the caller's words reaches it.
  *
- * Errors: EINVAL, EFAULT, EDQUOT, ENOMEM, ENODEV; E2BIG (TOO_COSTLY).
+ * Errors: EINVAL, EDQUOT, ENODEV; E2BIG (TOO_COSTLY); ERANGE (IOVA).
  */
 struct rkchain_chain_create {
 	__u64 programs;
@@ -588,7 +589,7 @@ struct rkchain_failure {
  * among them.  What has been looked at stays.
  *
  * Errors: EINVAL (FAILURE: there are not that many); ENOSPC (SIZE: too little room;
- * limit = what it takes); EFAULT; ENOMEM.
+ * limit = what it takes).
  */
 struct rkchain_failures {
 	__u32 index;
@@ -665,7 +666,8 @@ struct rkchain_selftest_result {
  * short test proves nothing; what it finds replaces what PROVIDE found.
  *
  * Errors: EPERM; ENODEV; EINVAL (FLAGS, MODES, CORE_MASK, SIZE: @count is less than
- * modes times cores); EBUSY (NOT_ALONE); ENOMEM; EINTR.
+ * modes times cores); EBUSY (NOT_ALONE); EINTR; EDQUOT, EAGAIN, E2BIG, ERANGE: its chains
+ * count for the caller, and are checked, as anybody's.
  */
 struct rkchain_selftest {
 	__u32 modes;

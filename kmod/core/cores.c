@@ -26,23 +26,24 @@ int rkc_cores_take(struct rkc_cores *c, u32 allowed, u64 estimate_ns)
 u64 rkc_cores_opens(const struct rkc_cores *c, u32 id, u64 now)
 {
 	u64 estimate = c->core[id].estimate_ns;
-	u64 oldest = RKC_NEVER;
+	u64 opens = 0;
 
 	if (c->resetting)
 		return RKC_NEVER;
 	if (now < c->quiet)
 		return c->quiet;
+	for (u32 i = 0; i < RKC_CORES; i++)
+		if (c->core[i].submitted && c->core[i].estimate_ns > estimate)
+			estimate = c->core[i].estimate_ns;
+	/* Any of them may time out, not only the oldest: that may be waiting in a queue. */
 	for (u32 i = 0; i < RKC_CORES; i++) {
-		const struct rkc_core *core = &c->core[i];
+		const u64 since = c->core[i].submitted;
+		const u64 own = since ? rkc_window_opens(since, now, estimate) : 0;
 
-		if (!core->submitted)
-			continue;
-		if (core->submitted < oldest)
-			oldest = core->submitted;
-		if (core->estimate_ns > estimate)
-			estimate = core->estimate_ns;
+		if (own > opens)
+			opens = own;
 	}
-	return oldest == RKC_NEVER ? 0 : rkc_window_opens(oldest, now, estimate);
+	return opens;
 }
 
 void rkc_cores_submit(struct rkc_cores *c, u32 id, u64 now)
@@ -61,8 +62,10 @@ struct rkc_verdict rkc_cores_back(struct rkc_cores *c, u32 id, u64 now, struct r
 	core->submitted = 0;
 	core->hung = false;
 	/* Its own time-out, or the reset that took it down, which wakes before its end. */
-	if (r->error && !r->hung) {
-		c->generation++;
+	if ((r->error == -RKC_EINVAL || r->error == -RKC_ETIMEDOUT) && !r->hung) {
+		/* One that others have told of already is not another one. */
+		if (now >= c->quiet)
+			c->generation++;
 		c->quiet = now + RKC_RESET_NS;
 	}
 	return rkc_judge(r);
@@ -97,16 +100,16 @@ u64 rkc_cores_watch(struct rkc_cores *c, u64 now, u64 hang_ns, bool alone, u32 *
 
 	*reset = 0;
 	for (u32 i = 0; i < RKC_CORES; i++) {
-		const struct rkc_core *core = &c->core[i];
+		const u64 since = c->core[i].submitted;
 
-		if (!core->submitted)
+		if (!since)
 			continue;
-		if (now - core->submitted >= hang_ns) {
+		if (now - since >= hang_ns) {
 			hung |= 1u << i;
 		} else {
 			young |= 1u << i;
-			if (core->submitted + hang_ns < next)
-				next = core->submitted + hang_ns;
+			if (since + hang_ns < next)
+				next = since + hang_ns;
 		}
 	}
 	if (!hung || !alone) {

@@ -12,7 +12,10 @@ struct rkc_verdict rkc_judge(const struct rkc_return *r)
 		v.fate = RKC_FATE_GONE;
 		return v;
 	}
-	/* Nobody but the job itself waits for a whole time-out. */
+	/*
+	 * Who waits for a whole time-out has hung, or has missed the wake-up of somebody
+	 * else's reset, which nothing tells from it.
+	 */
 	if (r->hung || (r->error == -RKC_ETIMEDOUT && r->age_ns >= RKC_STOCK_TIMEOUT_NS)) {
 		v.fate = RKC_FATE_HUNG;
 		v.strike = true;
@@ -21,6 +24,9 @@ struct rkc_verdict rkc_judge(const struct rkc_return *r)
 	} else {
 		v.fate = RKC_FATE_HIT;
 	}
+	/* It was never its turn: what is in front of it stands, or the core does. */
+	if (!r->committed && r->age_ns >= RKC_STOCK_ROUNDS * RKC_STOCK_TIMEOUT_NS)
+		v.strike = true;
 	/*
 	 * What gave up in a queue is still in it, but on core 0, where the driver takes it
 	 * out.  Other errors are of submits that came into none.

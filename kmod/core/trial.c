@@ -11,7 +11,7 @@
 #define SMALL		32u	/* K and N of a small block */
 #define HEAVY_K		4096u	/* as much as one task is commonly given */
 #define HEAVY_N		512u
-#define ORDER_KN	512u
+#define ORDER_KN	256u
 #define PAGE		4096u
 
 /* The shape of a block, and where its features and its output are. */

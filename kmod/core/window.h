@@ -20,6 +20,8 @@ RKC_BEGIN_DECLS
 /* The time-out that every submit gets. */
 #define RKC_STOCK_TIMEOUT_MS	6000
 #define RKC_STOCK_TIMEOUT_NS	6000000000ULL
+/* That a submit may wait for its turn. */
+#define RKC_STOCK_ROUNDS	3
 /* Timers round up to this part of what they were set to. */
 #define RKC_TIMER_LATE		8
 /* A reset takes 100 ms and more. */

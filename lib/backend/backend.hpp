@@ -12,6 +12,7 @@
 
 #include "rkchain/device.hpp"
 #include "rkchain/error.hpp"
+#include "rkchain/selftest.hpp"
 
 namespace rkchain {
 
@@ -38,6 +39,10 @@ struct ChainProgram {
   std::uint32_t stride = 110;
   std::uint32_t body = 108;
   bool link = false;
+  /// One of the self-test's: laid out in this mode whatever the back end's is; its blocks may
+  /// read what earlier ones wrote, what it signals is taken as it comes, and that it fails is
+  /// not held against a core.  Not for kmod, which has chains of its own for that.
+  std::optional<Mode> trial = std::nullopt;
 };
 
 struct SubmitRequest {
@@ -55,6 +60,7 @@ struct Completion {
   std::uint64_t queued_ns = 0;
   std::uint64_t started_ns = 0;
   std::uint64_t done_ns = 0;
+  std::uint64_t hw_ns = 0;  ///< time on the NPU, where the back end knows it
 };
 
 /// Thread-safe.  Ids are never reused.  Errors are thrown as rkchain::Error.
@@ -88,6 +94,10 @@ class Backend {
   /// @return nothing when the deadline passed.
   virtual std::optional<Completion> wait(std::uint64_t sequence,
                                          std::chrono::steady_clock::time_point deadline) = 0;
+
+  /// As rkchain::self_test(), which has checked the options.
+  /// @return results of all modes and cores that are asked for, ascending by mode, then core.
+  virtual std::vector<SelfTestResult> self_test(const SelfTestOptions& options) = 0;
 };
 
 }  // namespace rkchain

@@ -17,6 +17,7 @@
 #include "backend/checked_chain.hpp"
 #include "backend/kmod_device.hpp"
 #include "backend/rknpu_node.hpp"
+#include "backend/trials.hpp"
 #include "kmod/core/rotor.h"
 
 namespace rkchain {
@@ -94,6 +95,7 @@ class KmodBackend final : public Backend {
   std::uint64_t submit(const SubmitRequest& request) override;
   std::optional<Completion> wait(std::uint64_t sequence,
                                  steady_clock::time_point deadline) override;
+  std::vector<SelfTestResult> self_test(const SelfTestOptions& options) override;
 
  private:
   void destroy(unsigned long command, std::string_view subject, std::uint64_t id) const;
@@ -155,6 +157,31 @@ DeviceInfo KmodBackend::info() const {
       query.cores_usable & (options_.core_mask == 0 ? RKC_CORES_ALL : options_.core_mask);
   info.ordered = (query.capabilities & RKCHAIN_CAP_FEED_ON) != 0;
   return info;
+}
+
+std::vector<SelfTestResult> KmodBackend::self_test(const SelfTestOptions& options) {
+  std::vector<SelfTestResult> results = untested(options);
+  std::vector<rkchain_selftest_result> found(results.size());
+  rkchain_selftest call{};
+  for (const SelfTestResult& result : results) {
+    call.modes |= 1U << static_cast<std::uint32_t>(result.mode);
+    call.cores |= 1U << result.core;
+  }
+  call.flags =
+      (options.brief ? RKCHAIN_SELFTEST_SHORT : 0) | (options.shared ? RKCHAIN_SELFTEST_SHARED : 0);
+  call.count = static_cast<std::uint32_t>(found.size());
+  call.results = address_of(found.data());
+  const int error = device_.call(RKCHAIN_IOCTL_SELFTEST, &call);
+  if (error < 0) throw kmod_error("self-test", error, call.report);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].verdict = static_cast<Verdict>(found[i].verdict);
+    results[i].blocks = found[i].blocks;
+    if (found[i].block != RKCHAIN_NO_WORD) results[i].block = found[i].block;
+    results[i].hw_ns = found[i].hw_ns;
+    results[i].expected_ns = found[i].expected_ns;
+    if (found[i].status != 0) results[i].detail = error_text(found[i].status);
+  }
+  return results;
 }
 
 DeviceStats KmodBackend::stats() const {

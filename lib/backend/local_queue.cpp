@@ -291,6 +291,7 @@ void LocalQueue::release(Worker& worker) {
   completion.detail = std::move(worker.outcome.detail);
   completion.core = core;
   completion.retries = worker.outcome.retries;
+  completion.hw_ns = worker.outcome.hw_ns;
   completion.queued_ns = worker.entry.queued_ns;
   completion.started_ns = worker.started_ns;
   completion.done_ns = now();

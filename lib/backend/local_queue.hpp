@@ -52,7 +52,8 @@ class LocalQueue {
     std::optional<Errc> error;  ///< nothing = success
     std::string detail;         ///< text for the error
     std::uint32_t retries = 0;
-    bool lose_core = false;  ///< the core is to be set aside
+    std::uint64_t hw_ns = 0;  ///< time on the NPU
+    bool lose_core = false;   ///< the core is to be set aside
   };
 
   struct Job {

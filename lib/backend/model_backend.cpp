@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "backend/local_queue.hpp"
 #include "backend/model_i8.hpp"
 #include "backend/model_memory.hpp"
+#include "backend/trials.hpp"
 #include "lib/model/npu.h"
 
 namespace rkchain {
@@ -26,6 +28,8 @@ using Outcome = LocalQueue::Outcome;
 
 constexpr std::uint32_t kIntMatmul = NPU_INT_DPU_0 | NPU_INT_DPU_1;
 constexpr std::uint32_t kIntAll = 0x1ffff;
+/// From an interrupt until somebody looks at the memory.
+constexpr std::uint64_t kWakeUpNs = 100'000;
 
 /// A registered chain: what the NPU fetches, and what it may touch.
 struct Chain {
@@ -34,6 +38,7 @@ struct Chain {
   std::uint32_t blocks = 0;
   rkc_measure measure{};
   std::uint64_t duration_ns = 0;
+  bool trial = false;
 };
 
 /// An access that a chain tried and may not do.
@@ -116,6 +121,7 @@ struct Seen {
   bool fetched = false;                ///< any word of a program
   std::uint64_t blocks = 0;            ///< executed
   std::uint64_t blocks_signalled = 0;  ///< executed when the interrupt came
+  std::uint64_t hw_ns = 0;             ///< until then
 };
 
 /// Did the core stop on its own account?
@@ -144,6 +150,17 @@ Outcome judge_fault(const Core& core, std::uint32_t index, std::uint32_t submit,
     outcome.lose_core = true;
   }
   return outcome;
+}
+
+/// How long a core's hardware needs for what it did between two readings of its counters: as
+/// fast as the MAC array can be, or as the memory that one core was seen to get.
+std::uint64_t hardware_ns(const struct npu_counters& from, const struct npu_counters& to) {
+  constexpr std::uint64_t kMacsPerNs = 1024;
+  constexpr std::uint64_t kBytesPerNs = 8;
+  std::uint64_t bytes = 0;
+  for (int access = 0; access < NPU_ACCESSES; ++access)
+    bytes += to.bytes[access] - from.bytes[access];
+  return std::max((to.macs - from.macs) / kMacsPerNs, bytes / kBytesPerNs);
 }
 
 /// Is what looks like the end the end?
@@ -182,6 +199,7 @@ class ModelBackend final : public Backend {
   std::uint64_t submit(const SubmitRequest& request) override;
   std::optional<Completion> wait(std::uint64_t sequence,
                                  std::chrono::steady_clock::time_point deadline) override;
+  std::vector<SelfTestResult> self_test(const SelfTestOptions& options) override;
 
   void unmap(std::uint64_t id) { region(id)->unmap(); }
 
@@ -192,6 +210,7 @@ class ModelBackend final : public Backend {
   [[nodiscard]] Outcome run_submit(std::uint32_t index, std::uint32_t submit);
 
   const OpenOptions options_;
+  const Mode mode_;
   const ModelHooks hooks_;
   const std::shared_ptr<IovaSpace> space_ = std::make_shared<IovaSpace>();
 
@@ -217,8 +236,11 @@ LocalQueue::Options queue_options(const OpenOptions& options) {
 }
 
 ModelBackend::ModelBackend(const OpenOptions& options, ModelHooks hooks)
-    : options_(options), hooks_(std::move(hooks)), queue_(queue_options(options)) {
-  require_mode(options.mode);
+    : options_(options),
+      mode_(options.mode.value_or(Mode::wait)),
+      hooks_(std::move(hooks)),
+      queue_(queue_options(options)) {
+  require_mode(mode_);
   // A multiple of the alignment, as aligned_alloc() demands.
   constexpr std::size_t kAlignment = 64;
   const std::size_t size = (npu_core_size() + kAlignment - 1) / kAlignment * kAlignment;
@@ -237,18 +259,19 @@ ModelBackend::ModelBackend(const OpenOptions& options, ModelHooks hooks)
   }
 }
 
-/// May a block read what an earlier one wrote?  Not on silicon that writes too late, nor
-/// where the blocks of a program run into each other.
+/// May a block read what an earlier one wrote?  Not on silicon that writes too late, unless
+/// each block is waited for, nor where the blocks of a program run into each other.
 bool ModelBackend::ordered() const noexcept {
-  const bool one_program = options_.mode == Mode::wait || options_.mode == Mode::wait41;
-  return !options_.model.rawlate && !(one_program && options_.model.nowait);
+  const bool one_program = mode_ == Mode::wait || mode_ == Mode::wait41;
+  return mode_ == Mode::single ||
+         (!options_.model.rawlate && !(one_program && options_.model.nowait));
 }
 
 DeviceInfo ModelBackend::info() const {
   DeviceInfo info;
   info.backend = BackendKind::model;
   info.driver = "software NPU";
-  info.mode = options_.mode;
+  info.mode = mode_;
   info.cores = LocalQueue::kCores;
   info.usable_mask = queue_.usable_mask();
   info.ordered = ordered();
@@ -307,7 +330,9 @@ std::uint64_t ModelBackend::create_chain(const ChainProgram& program,
     all.push_back(declared(use, memory->iova(), memory->size()));
     chain->view.add(std::move(memory), use.read, use.write);
   }
-  const CheckedChain checked(program, all, options_.mode, ordered());
+  const CheckedChain checked(program, all, program.trial.value_or(mode_),
+                             ordered() || program.trial.has_value());
+  chain->trial = program.trial.has_value();
   chain->blocks = checked.blocks();
   chain->measure = checked.measure();
   auto memory =
@@ -355,11 +380,19 @@ std::optional<Completion> ModelBackend::wait(std::uint64_t sequence,
   return queue_.wait(sequence, deadline);
 }
 
+/// What an early interrupt left behind.
+void finish_rest(Core& core) {
+  npu_core* npu = core.npu.get();
+  while (npu_busy(npu) != 0 && (npu_run(npu) & (NPU_EV_IDLE | NPU_EV_STUCK)) == 0) {
+  }
+}
+
 Outcome ModelBackend::run(std::uint32_t index, const std::shared_ptr<const Chain>& chain) {
   if (hooks_.before_chain) {
     hooks_.before_chain(index);
   }
   Core& core = cores_[index];
+  finish_rest(core);
   npu_settle(core.npu.get());
   npu_write(core.npu.get(), NPU_PC_INT_CLEAR, kIntAll);
   core.chain = chain;
@@ -369,9 +402,14 @@ Outcome ModelBackend::run(std::uint32_t index, const std::shared_ptr<const Chain
   }
   Outcome outcome;
   for (std::uint32_t submit = 0; submit < chain->measure.submits && !outcome.error; ++submit) {
+    const std::uint64_t before = outcome.hw_ns;
     outcome = run_submit(index, submit);
+    outcome.hw_ns += before;
   }
-  if (!options_.model.late) {
+  if (chain->trial) {
+    outcome.lose_core = false;
+  }
+  if (!options_.model.late && npu_busy(core.npu.get()) == 0) {
     core.chain.reset();
   }
   return outcome;
@@ -391,9 +429,13 @@ Outcome ModelBackend::run_submit(std::uint32_t index, std::uint32_t submit) {
   Seen seen;
   seen.events = npu_run(npu);
   seen.blocks_signalled = npu_counters(npu)->blocks - before.blocks;
-  // What the hardware still does after an early interrupt must not meet the next chain.
-  while ((seen.events & (NPU_EV_IDLE | NPU_EV_STUCK)) == 0) {
-    seen.events |= npu_run(npu);
+  seen.hw_ns = hardware_ns(before, *npu_counters(npu));
+  // What the hardware still does after an early interrupt must not meet the next chain.  Of a
+  // trial it does what is over before anybody can look, and the rest later.
+  const struct npu_counters signalled = *npu_counters(npu);
+  while ((seen.events & (NPU_EV_IDLE | NPU_EV_STUCK)) == 0 &&
+         (!chain.trial || hardware_ns(signalled, *npu_counters(npu)) < kWakeUpNs)) {
+    seen.events |= npu_step(npu);
   }
   const auto& after = *npu_counters(npu);
   seen.blocks = after.blocks - before.blocks;
@@ -414,9 +456,15 @@ Outcome ModelBackend::run_submit(std::uint32_t index, std::uint32_t submit) {
   Outcome outcome = judge_fault(core, index, submit, seen);
   if (outcome.error) {
     npu_reset(npu);
-    return outcome;
+  } else if (!chain.trial) {
+    outcome = judge_completion(chain, index, seen);
   }
-  return judge_completion(chain, index, seen);
+  outcome.hw_ns = seen.hw_ns;
+  return outcome;
+}
+
+std::vector<SelfTestResult> ModelBackend::self_test(const SelfTestOptions& options) {
+  return run_trials(*this, options);
 }
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include "backend/local_queue.hpp"
 #include "backend/reset_window.hpp"
 #include "backend/rknpu_node.hpp"
+#include "backend/saved_selftest.hpp"
+#include "backend/trials.hpp"
 #include "kmod/core/judge.h"
 #include "kmod/core/ranges.h"
 #include "kmod/core/window.h"
@@ -46,6 +48,7 @@ struct Chain {
   std::uint64_t macs = 0;
   std::uint64_t submit_estimate_ns = 0;
   bool replayable = false;
+  bool trial = false;
 
   [[nodiscard]] std::uint32_t tasks_per_core() const { return measure.tasks * measure.submits; }
   [[nodiscard]] std::uint32_t first_task(std::uint32_t core, std::uint32_t submit) const {
@@ -96,16 +99,20 @@ class StockBackend final : public Backend {
   std::uint64_t submit(const SubmitRequest& request) override;
   std::optional<Completion> wait(std::uint64_t sequence,
                                  std::chrono::steady_clock::time_point deadline) override;
+  std::vector<SelfTestResult> self_test(const SelfTestOptions& options) override;
 
  private:
   struct Submitted {
     rkc_return returned{};
     std::int64_t domain = 0;
+    std::uint64_t hw_ns = 0;
   };
 
   /// Does a block's output reach memory before the next one reads?  Only where the CPU has
   /// seen the end of the one before the other starts is that not for the board to say.
-  [[nodiscard]] bool ordered() const noexcept { return options_.mode == Mode::single; }
+  [[nodiscard]] bool ordered() const noexcept {
+    return mode_ == Mode::single || proven_.contains(mode_);
+  }
   [[nodiscard]] std::shared_ptr<const RknpuBuffer> buffer(std::uint64_t id) const;
   void lay_out(Chain& chain, const CheckedChain& checked, std::span<const rkc_buf> buffers) const;
   [[nodiscard]] Outcome run(std::uint32_t index, const std::shared_ptr<const Chain>& chain);
@@ -117,6 +124,8 @@ class StockBackend final : public Backend {
   const OpenOptions options_;
   const std::shared_ptr<const RknpuNode> node_;
   const std::uint32_t version_;
+  const ProvenModes proven_;
+  const Mode mode_;
 
   mutable std::mutex mutex_;  ///< guards the tables
   std::unordered_map<std::uint64_t, std::shared_ptr<const RknpuBuffer>> buffers_;
@@ -142,9 +151,11 @@ StockBackend::StockBackend(const OpenOptions& options, std::shared_ptr<const Rkn
     : options_(options),
       node_(std::move(node)),
       version_(node_->driver_version()),
+      proven_(ProvenModes::load(*node_->system(), rknpu_version_text(version_))),
+      mode_(options.mode.value_or(proven_.best().value_or(Mode::link))),
       window_(node_->system()->now_ns),
       queue_(queue_options(options)) {
-  require_mode(options.mode);
+  require_mode(mode_);
 }
 
 StockBackend::~StockBackend() {
@@ -156,7 +167,7 @@ DeviceInfo StockBackend::info() const {
   DeviceInfo info;
   info.backend = BackendKind::stock;
   info.driver = fmt::format("rknpu {}", rknpu_version_text(version_));
-  info.mode = options_.mode;
+  info.mode = mode_;
   info.cores = LocalQueue::kCores;
   info.usable_mask = queue_.usable_mask();
   info.ordered = ordered();
@@ -217,7 +228,10 @@ std::uint64_t StockBackend::create_chain(const ChainProgram& program,
     all.push_back(declared(use, memory->iova(), memory->size()));
     chain->buffers.push_back(std::move(memory));
   }
-  lay_out(*chain, CheckedChain(program, all, options_.mode, ordered()), all);
+  chain->trial = program.trial.has_value();
+  lay_out(*chain,
+          CheckedChain(program, all, program.trial.value_or(mode_), ordered() || chain->trial),
+          all);
 
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_id_++;
@@ -332,6 +346,8 @@ Outcome StockBackend::run_submits(std::uint32_t index, const Chain& chain) {
       Submitted submitted = run_submit(index, chain, submit);
       submitted.returned.retries = retries;
       verdict = rkc_judge(&submitted.returned);
+      outcome.hw_ns += submitted.hw_ns;
+      verdict.strike = verdict.strike && !chain.trial;
       judge(index, submitted, verdict, outcome);
     }
     if (verdict.fate != RKC_FATE_AGAIN || verdict.poisoned) return outcome;
@@ -374,7 +390,8 @@ StockBackend::Submitted StockBackend::run_submit(std::uint32_t index, const Chai
     ++stats_.interrupts;
     stats_.tasks += chain.measure.tasks;
     if (argument.hw_elapse_time > 0) {
-      stats_.core[index].busy_ns += static_cast<std::uint64_t>(argument.hw_elapse_time);
+      result.hw_ns = static_cast<std::uint64_t>(argument.hw_elapse_time);
+      stats_.core[index].busy_ns += result.hw_ns;
     }
   }
   return result;
@@ -432,6 +449,10 @@ void StockBackend::judge(std::uint32_t index, const Submitted& submitted,
     outcome.detail +=
         fmt::format("; after {} such failures in a row the core is set aside", core.strikes);
   }
+}
+
+std::vector<SelfTestResult> StockBackend::self_test(const SelfTestOptions& options) {
+  return run_trials(*this, options);
 }
 
 }  // namespace

@@ -109,6 +109,16 @@ std::uint64_t monotonic() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
+std::optional<std::string> read_small(const std::string& path) {
+  constexpr std::size_t kMost = 65536;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text(kMost, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
 }  // namespace
 
 std::shared_ptr<const System> System::real() {
@@ -125,6 +135,7 @@ std::shared_ptr<const System> System::real() {
       group_of,
       variable,
       monotonic,
+      read_small,
   });
   return system;
 }

@@ -35,6 +35,8 @@ struct System {
   std::function<std::string(const std::string& path)> group;  ///< name of a file's, or empty
   std::function<std::optional<std::string>(const char* name)> environment;
   std::function<std::uint64_t()> now_ns;  ///< CLOCK_MONOTONIC
+  /// A small file; nothing when it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> read;
 
   /// The one that we run on.
   static std::shared_ptr<const System> real();

@@ -76,7 +76,8 @@ enum rkchain_mode {
   RKCHAIN_MODE_WAIT = 0,
   RKCHAIN_MODE_WAIT41 = 1,
   RKCHAIN_MODE_LINK = 2,
-  RKCHAIN_MODE_SINGLE = 3
+  RKCHAIN_MODE_SINGLE = 3,
+  RKCHAIN_MODE_AUTO = 4 /**< to open with: what is proven, see rkchain::OpenOptions::mode */
 };
 
 /** Element types of a matmul, input -> output. */

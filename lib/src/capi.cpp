@@ -182,7 +182,9 @@ rkchain::OpenOptions open_options(const rkchain_open_options* given) {
   const auto flag = [&](std::uint32_t bit) { return (from.model_flags & bit) != 0; };
   rkchain::OpenOptions options;
   options.backend = choice(from.backend, rkchain::BackendKind::model, "backend");
-  options.mode = choice(from.mode, rkchain::Mode::single, "mode");
+  if (from.mode != RKCHAIN_MODE_AUTO) {
+    options.mode = choice(from.mode, rkchain::Mode::single, "mode");
+  }
   options.core_mask = from.core_mask;
   if (from.queue_depth != 0) options.queue_depth = from.queue_depth;
   options.model.nowait = flag(RKCHAIN_MODEL_NOWAIT);

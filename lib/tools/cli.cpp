@@ -145,7 +145,7 @@ CLI::Option* add_layout(CLI::App& app, Layout& target) {
       ->type_name("LAYOUT");
 }
 
-CLI::Option* add_mode(CLI::App& app, Mode& target) {
+CLI::Option* add_mode(CLI::App& app, std::optional<Mode>& target) {
   return app
       .add_option_function<std::string>(
           "--mode",
@@ -157,8 +157,8 @@ CLI::Option* add_mode(CLI::App& app, Mode& target) {
               }
             bad_input("--mode: no mode '{}'; there are wait, wait41, link, single", text);
           },
-          "how a chain runs: wait, wait41, link, or single (one submit for each program); wait if "
-          "not given")
+          "how a chain runs: wait, wait41, link, or single (one submit for each program); if not "
+          "given, wait on the model, and what \"rkchain selftest\" has proven on the stock driver")
       ->type_name("MODE");
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -111,7 +112,7 @@ void add_model(CLI::App& app, Session& session);
 [[nodiscard]] Layout parse_layout(std::string_view text, std::string_view what);
 CLI::Option* add_type(CLI::App& app, Type& target);
 CLI::Option* add_layout(CLI::App& app, Layout& target);
-CLI::Option* add_mode(CLI::App& app, Mode& target);
+CLI::Option* add_mode(CLI::App& app, std::optional<Mode>& target);
 
 /// @return "1,234,567"
 [[nodiscard]] std::string grouped(std::uint64_t value);

@@ -13,6 +13,7 @@ void add_info(CLI::App& app, Session& session);
 void add_provide(CLI::App& app, Session& session);
 void add_regcmd(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
+void add_selftest(CLI::App& app, Session& session);
 void add_vector(CLI::App& app, Session& session);
 
 }  // namespace rkchain::tool

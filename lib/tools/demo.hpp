@@ -16,7 +16,7 @@ struct DemoOptions {
   std::uint32_t layers = 28;
   std::uint32_t sequences = 2;
   std::uint32_t seed = 1;
-  Mode mode = Mode::wait;
+  std::optional<Mode> mode;
 };
 
 /// What one layer did, all sequences together.

@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
   add_vector(app, session);
   add_bench(app, session);
   add_provide(app, session);
+  add_selftest(app, session);
   app.footer(
       "Exit codes: 0 all is well, 1 the work failed or results disagree, 2 usage or bad input.\n"
       "\n"

@@ -22,7 +22,7 @@ struct Options {
   ChainOptions chain;
   std::uint32_t length = 1;
   std::uint32_t cores = 0;
-  Mode mode = Mode::wait;
+  std::optional<Mode> mode;
   std::uint32_t seed = 1;
   std::uint32_t repeat = 1;
   bool fractions = false;

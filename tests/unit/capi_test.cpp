@@ -219,7 +219,7 @@ TEST(Arguments, NumbersThatAreNoChoiceAreRefused) {
   EXPECT_EQ(rkchain_open(&options, &device), RKCHAIN_INVALID_ARGUMENT);
   EXPECT_THAT(rkchain_last_error(), StrEq("backend is 4, the limit is 3"));
   options = model();
-  options.mode = 4;
+  options.mode = 5;
   EXPECT_EQ(rkchain_open(&options, &device), RKCHAIN_INVALID_ARGUMENT);
   options = model();
   options.model_flags = 256;

@@ -21,6 +21,7 @@ struct FakeSystem {
   std::map<std::string, std::string> variables;
   std::map<int, std::string> drivers;  ///< of DRM descriptors
   std::set<std::string> files;
+  std::map<std::string, std::string> contents;  ///< of small files
   std::vector<System::DrmDevice> devices;
   std::function<int(int, unsigned long, void*)> ioctl;
   std::function<int(int, unsigned long, void*)> drm_ioctl;
@@ -64,6 +65,10 @@ struct FakeSystem {
     system.now_ns = [this, real = System::real()] {
       const std::uint64_t now = clock_ns;
       return now != 0 ? now : real->now_ns();
+    };
+    system.read = [this](const std::string& path) -> std::optional<std::string> {
+      if (!contents.contains(path)) return std::nullopt;
+      return contents.at(path);
     };
     return std::make_shared<const System>(std::move(system));
   }

@@ -30,7 +30,7 @@ enum class BackendKind : std::uint8_t {
 /// How the software NPU behaves.  The defaults are silicon as claimed.
 struct ModelOptions {
   bool nowait = false;                  ///< op-enable bit 1 does not wait
-  bool early = false;                   ///< completion after the first block
+  bool early = false;                   ///< completion after the last program's first block
   bool needs41 = false;                 ///< op-enable needs the arm marker
   bool late = false;                    ///< last output in memory only after completion
   bool rawlate = false;                 ///< output in memory only after the next block read
@@ -44,7 +44,9 @@ struct ModelOptions {
 
 struct OpenOptions {
   BackendKind backend = BackendKind::automatic;
-  Mode mode = Mode::wait;           ///< model and stock; kmod has its own
+  /// Model and stock; kmod has its own.  Nothing: wait on the model; on stock the best that
+  /// the self-test has proven on this machine, else link, as the vendor's runtime does.
+  std::optional<Mode> mode;
   std::uint32_t core_mask = 0;      ///< cores that may be used; 0 = all
   std::uint32_t queue_depth = 256;  ///< chains queued before queue_full
   ModelOptions model;
