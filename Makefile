@@ -12,6 +12,7 @@ JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
+MUTATION_FLAGS ?=
 SKIP        ?=
 
 BUILD   := build$(if $(CROSS),-$(CROSS))
@@ -20,6 +21,9 @@ HOST    := $(shell uname -m)
 
 # Checked by "make check", in this order: what fails soonest comes first.
 CHECKS := check-style check-kernel check-unit check-asan check-fuzz check-arm64 check-vm
+
+# Too slow for that; "make check-all" runs them as well.
+SLOW_CHECKS := check-mutation check-sanitize
 
 configure = cmake -S lib -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX="$(PREFIX)" $(cross_flags) $(CMAKE_FLAGS)
 ifneq ($(CROSS),)
@@ -31,6 +35,7 @@ endif
 help:
 	@echo 'make demo         set up, build, and run chains of matmuls (on the software NPU if there is no NPU)'
 	@echo 'make check        set up, and run every check: style, kernel code, unit tests, sanitizers, fuzzers, arm64 under qemu, the guest'
+	@echo 'make check-all    all of that, and the guest once more with a kernel that finds mistakes: an hour or more'
 	@echo
 	@echo 'make setup        install the packages that a build needs'
 	@echo 'make build        build the library and the tool: build/rkchain'
@@ -41,8 +46,10 @@ help:
 	@echo
 	@echo 'make check-style  make check-kernel  make check-unit  make check-asan  make check-fuzz  make check-arm64'
 	@echo '                  one of the checks alone'
+	@echo 'make check-mutation  do the tests of kmod/core notice when one thing in it is wrong? (MUTATION_FLAGS=--help)'
 	@echo 'make check-vm     an arm64 guest under qemu: the module over a stock driver and a model of the hardware'
 	@echo '                  (KERNEL=6.1 or 6.12, STOCK_KO=a real rknpu.ko)'
+	@echo 'make check-sanitize   that guest with KASAN, UBSAN, lockdep, kmemleak and gcov; its kernel is built, once'
 	@echo 'make vm           a shell in that guest'
 	@echo 'make CROSS=aarch64-linux-gnu [build|check-unit]    build for arm64 on another machine'
 	@echo
@@ -67,11 +74,11 @@ demo: setup
 	@$(MAKE) build
 	@$(BUILD)/rkchain demo
 
-.PHONY: check
-check:
+.PHONY: check check-all
+check check-all:
 	@scripts/setup check
 	@rm -rf $(RESULTS)
-	@status=0; $(MAKE) -k $(CHECKS) || status=1; \
+	@status=0; $(MAKE) -k $(CHECKS) $(if $(filter check-all,$@),$(SLOW_CHECKS)) || status=1; \
 		scripts/count-tests $(RESULTS) || status=1; exit $$status
 
 .PHONY: check-style
@@ -101,6 +108,12 @@ check-fuzz:
 	@$(call suite,fuzz,-,$(MAKE) run-fuzz CROSS= BUILD=build-fuzz CMAKE_FLAGS="$(fuzz_flags) $(CMAKE_FLAGS)")
 fuzz_flags := -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DRKCHAIN_FUZZ=ON
 
+# Changes one thing at a time in kmod/core, which its tests have to notice.
+.PHONY: check-mutation
+check-mutation:
+	@scripts/setup check
+	@$(call suite,mutation,-,tests/mutation/run $(MUTATION_FLAGS))
+
 .PHONY: check-arm64
 check-arm64:
 ifeq ($(HOST),aarch64)
@@ -126,6 +139,14 @@ vm:
 check-vm:
 	@scripts/setup vm
 	@$(call suite,vm,-,tests/vm/check $(VM_PARTS))
+
+# The same guest with a kernel made to find mistakes, and which lines of the module
+# all that has executed.  SANITIZE_PARTS= chooses of tests/vm/check-sanitize.
+.PHONY: check-sanitize
+check-sanitize:
+	@scripts/setup check
+	@scripts/setup sanitize
+	@$(call suite,sanitize,-,tests/vm/check-sanitize $(SANITIZE_PARTS))
 
 # Against KDIR=; without it, against the running kernel's headers, else the guest's.
 .PHONY: kmod
