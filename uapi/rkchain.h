@@ -311,7 +311,7 @@ struct rkchain_buf_create {
  * @size: out, bytes
  * @report: out
  *
- * Errors: ENODEV, EBADF, EINVAL, EDQUOT.
+ * Errors: ENODEV, EBADF, EINVAL, EDQUOT; ERANGE (IOVA).
  */
 struct rkchain_buf_adopt {
 	__s32 drm_fd;
