@@ -12,6 +12,7 @@ JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 BENCH_FLAGS ?=
 FUZZ_SECONDS ?= 60
+MINUTES     ?= 10
 MUTATION_FLAGS ?=
 SKIP        ?=
 
@@ -50,6 +51,7 @@ help:
 	@echo 'make check-vm     an arm64 guest under qemu: the module over a stock driver and a model of the hardware'
 	@echo '                  (KERNEL=6.1 or 6.12, STOCK_KO=a real rknpu.ko)'
 	@echo 'make check-sanitize   that guest with KASAN, UBSAN, lockdep, kmemleak and gcov; its kernel is built, once'
+	@echo 'make soak MINUTES=n   that guest for so long, with all that can go wrong at a time (SOAK_SEED=)'
 	@echo 'make vm           a shell in that guest'
 	@echo 'make CROSS=aarch64-linux-gnu [build|check-unit]    build for arm64 on another machine'
 	@echo
@@ -147,6 +149,12 @@ check-sanitize:
 	@scripts/setup check
 	@scripts/setup sanitize
 	@$(call suite,sanitize,-,tests/vm/check-sanitize $(SANITIZE_PARTS))
+
+# Clients of all kinds in the guest, and hardware and driver that misbehave, for MINUTES.
+.PHONY: soak
+soak:
+	@scripts/setup vm
+	@SOAK_MINUTES=$(MINUTES) $(call suite,soak,-,tests/vm/check soak)
 
 # Against KDIR=; without it, against the running kernel's headers, else the guest's.
 .PHONY: kmod

@@ -20,6 +20,9 @@ static void expire_running(struct job *job)
 	job->late = true;
 	if (client->closed)
 		return;
+	/* Those behind it in its order have nothing to wait for. */
+	if (job->batch)
+		job->batch->failed = true;
 	job->late_due = true;
 	job_tell(job);
 	job_cancel_followers(client, job_seq(job));

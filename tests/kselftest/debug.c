@@ -49,8 +49,8 @@ void model_set(const char *knob, u64 value)
 void model_calm(void)
 {
 	static const char * const knobs[] = {
-		"latency_us", "block_us", "early", "nowait", "needs41", "late", "rawlate",
-		"bad_core", "drop_every", "stuck_core", "wrong_status",
+		"latency_us", "block_us", "late_irq_us", "early", "nowait", "needs41", "late",
+		"rawlate", "bad_core", "drop_every", "stuck_core", "wrong_status",
 	};
 
 	for (unsigned int i = 0; model_present() && i < ARRAY_SIZE(knobs); i++)

@@ -15,8 +15,8 @@ bool model_present(void);
 void model_need(void);
 
 /*
- * Sets a knob: latency_us, block_us, early, nowait, needs41, late, rawlate, bad_core,
- * drop_every, stuck_core, wrong_status, stray.
+ * Sets a knob: latency_us, block_us, late_irq_us, early, nowait, needs41, late, rawlate,
+ * bad_core, drop_every, stuck_core, wrong_status, stray.
  */
 void model_set(const char *knob, u64 value);
 

@@ -10,6 +10,7 @@
 #include "backend/kmod_device.hpp"
 #include "backend_rig.hpp"
 #include "fake_module.hpp"
+#include "rkchain/selftest.hpp"
 
 namespace rkchain::test {
 namespace {
@@ -330,6 +331,71 @@ TEST(KmodQueue, AFailureThatWasTakenInStillCancelsFollowers) {
   // More than the module takes at once is for the library to take apart.
   const std::vector<std::uint64_t> four(4, chain);
   EXPECT_EQ(error_of([&] { backend->submit({four, 0, std::nullopt}); }).code(), Errc::queue_full);
+}
+
+/// Has the module answer SELFTEST; what it was asked is in @p asked.
+void answer_selftest(FakeSystem& machine, rkchain_selftest& asked, int error,
+                     std::uint32_t reason) {
+  machine.ioctl = [&asked, error, reason, inner = machine.ioctl](int fd, unsigned long command,
+                                                                 void* argument) {
+    if (_IOC_NR(command) != RKCHAIN_NR_SELFTEST) return inner(fd, command, argument);
+    auto& call = *static_cast<rkchain_selftest*>(argument);
+    asked = call;
+    call.report.reason = reason;
+    if (error != 0) return error;
+    auto* const results = reinterpret_cast<rkchain_selftest_result*>(call.results);
+    for (std::uint32_t i = 0; i < call.count; ++i) {
+      results[i] = {};
+      results[i].verdict = i == 1 ? RKCHAIN_VERDICT_TIMEOUT : RKCHAIN_VERDICT_WORKS;
+      results[i].status = i == 1 ? -ETIMEDOUT : 0;
+      results[i].blocks = 9;
+      results[i].block = i == 1 ? 3 : RKCHAIN_NO_WORD;
+      results[i].hw_ns = 100 + i;
+      results[i].expected_ns = 200;
+    }
+    return 0;
+  };
+}
+
+TEST_F(Kmod, HasTheModuleTestItself) {
+  rkchain_selftest asked{};
+  answer_selftest(machine, asked, 0, 0);
+  SelfTestOptions options;
+  options.modes = {Mode::single, Mode::wait};
+  options.core_mask = 5;
+  options.shared = true;
+  const SelfTestReport report = self_test(Device(open()), options);
+  EXPECT_EQ(asked.modes, 1U << RKCHAIN_MODE_WAIT | 1U << RKCHAIN_MODE_SINGLE);
+  EXPECT_EQ(asked.cores, 5);
+  EXPECT_EQ(asked.flags, RKCHAIN_SELFTEST_SHARED);
+  EXPECT_EQ(asked.count, 4);
+  ASSERT_THAT(report.results, SizeIs(4));
+  EXPECT_EQ(report.results[1].mode, Mode::wait);
+  EXPECT_EQ(report.results[1].core, 2);
+  EXPECT_EQ(report.results[1].verdict, Verdict::timeout);
+  EXPECT_EQ(report.results[1].block, 3);
+  EXPECT_FALSE(report.results[1].detail.empty());
+  EXPECT_EQ(report.results[3].mode, Mode::single);
+  EXPECT_EQ(report.results[3].hw_ns, 103);
+  EXPECT_EQ(report.results[3].expected_ns, 200);
+  EXPECT_EQ(report.results[3].block, std::nullopt);
+  // Wait does not work on core 2, which works one by one.
+  EXPECT_EQ(report.chosen, Mode::single);
+  options = {};
+  options.brief = true;
+  (void)self_test(Device(open()), options);
+  EXPECT_EQ(asked.flags, RKCHAIN_SELFTEST_SHORT);
+  EXPECT_EQ(asked.count, 12);
+}
+
+TEST_F(Kmod, SaysWhyTheModuleDoesNotTestItself) {
+  rkchain_selftest asked{};
+  answer_selftest(machine, asked, -EBUSY, RKCHAIN_REASON_NOT_ALONE);
+  const Error busy = error_of([&] { (void)self_test(Device(open())); });
+  EXPECT_EQ(busy.code(), Errc::busy);
+  EXPECT_THAT(busy.what(), HasSubstr("other programs"));
+  answer_selftest(machine, asked, -EPERM, RKCHAIN_REASON_PRIVILEGE);
+  EXPECT_EQ(error_of([&] { (void)self_test(Device(open())); }).code(), Errc::permission);
 }
 
 TEST(KmodNames, OfCapabilities) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "rkchain/rkchain.hpp"
@@ -13,16 +15,32 @@
 
 namespace rkchain::test {
 
-/// Why a test that feeds on results is skipped.
-inline constexpr const char* kNotOrdered =
-    "in its mode, this device is not known to finish a block before the next one reads";
-
 class Library : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { device_ = std::make_unique<Device>(open_device()); }
   static void TearDownTestSuite() { device_.reset(); }
 
   static const Device& device() { return *device_; }
+
+  /// May a matmul read another one's result?  Where the device's mode is not known to keep their
+  /// order it has to be refused, which is all that there is to show then; the model keeps it.
+  static bool feeds_on() {
+    if (device().info().ordered) return true;
+    EXPECT_NE(device().info().backend, BackendKind::model);
+    const std::vector<std::int8_t> ones(32 * 32, 1);
+    const Weights w = Weights::pack(device(), 32, 32, std::span(ones));
+    Chain c(device());
+    const Tensor y = c.matmul(c.input(Type::i8_i8, 1, 32), w, Type::i8_i8);
+    try {
+      c.matmul(y, w);
+      ADD_FAILURE() << "fed on without an order";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find("before the next one reads"),
+                std::string_view::npos)
+          << error.what();
+    }
+    return false;
+  }
 
   /// Builds, writes the operand, runs.
   template <typename T>

@@ -10,8 +10,10 @@
 #include <deque>
 #include <thread>
 
+#include "backend/saved_selftest.hpp"
 #include "backend_rig.hpp"
 #include "fake_rknpu.hpp"
+#include "rkchain/selftest.hpp"
 
 namespace rkchain::test {
 namespace {
@@ -393,6 +395,52 @@ TEST_F(Stock, NothingIsDispatchedIntoAReset) {
   gate.open();
   EXPECT_FALSE(finish(*backend, held).error);
   EXPECT_FALSE(finish(*backend, waits).error);
+}
+
+// ---- the self-test ------------------------------------------------------------
+
+TEST_F(Stock, TestsItself) {
+  const auto backend = open(Mode::link);
+  SelfTestOptions options;
+  options.brief = true;
+  const SelfTestReport report = self_test(Device(backend), options);
+  ASSERT_THAT(report.results, SizeIs(12));
+  for (const SelfTestResult& result : report.results) {
+    EXPECT_EQ(result.verdict, Verdict::works) << name(result.mode) << result.core;
+  }
+  EXPECT_EQ(report.chosen, Mode::wait);
+  EXPECT_EQ(backend->info().mode, Mode::link) << "nothing of the device is changed";
+}
+
+TEST_F(Stock, AHungTrialTakesNoCoreOut) {
+  const auto backend = open();
+  driver.fate = [this](std::uint32_t core) -> FakeRknpu::Fate {
+    if (core != 1) return {};
+    machine.clock_ns = machine.system()->now_ns() + 7 * kSecond;
+    return {-ETIMEDOUT, true};
+  };
+  SelfTestOptions options;
+  options.brief = true;
+  const SelfTestReport report = self_test(Device(backend), options);
+  for (const SelfTestResult& result : report.results) {
+    EXPECT_EQ(result.verdict, result.core == 1 ? Verdict::timeout : Verdict::works);
+  }
+  EXPECT_EQ(report.failed_cores, 2);
+  EXPECT_EQ(backend->info().usable_mask, 7);
+}
+
+TEST_F(Stock, TakesTheModeThatWasProven) {
+  OpenOptions options;
+  const auto mode = [&] { return make_stock_backend(options, machine.system())->info(); };
+  EXPECT_EQ(mode().mode, Mode::link);
+  EXPECT_FALSE(mode().ordered);
+  machine.contents["/var/lib/rkchain/selftest.json"] =
+      ProvenModes({Mode::wait, Mode::single}, "0.9.8", "").text();
+  EXPECT_EQ(mode().mode, Mode::wait);
+  EXPECT_TRUE(mode().ordered);
+  options.mode = Mode::wait41;
+  EXPECT_EQ(mode().mode, Mode::wait41);
+  EXPECT_FALSE(mode().ordered);
 }
 
 }  // namespace

@@ -626,7 +626,8 @@ TEST(DeviceOpen, TheModelHasToBeAskedFor) {
   const Environment environment(nullptr);
   const Thrown thrown =
       thrown_by([] { EXPECT_NE(Device::open().info().backend, BackendKind::model); });
-  if (thrown.text.empty()) GTEST_SKIP() << "this machine has an NPU";
+  // Where there is an NPU, that it is the one has been shown.
+  if (thrown.text.empty()) return;
   EXPECT_TRUE(thrown.code == Errc::no_device || thrown.code == Errc::permission);
   EXPECT_THAT(thrown.text, AllOf(HasSubstr("RKCHAIN_BACKEND=model"), HasSubstr("--model")));
 }

@@ -432,6 +432,68 @@ TEST_F(Tool, DemoCounts) {
 
 // ---- bench ----------------------------------------------------------------------
 
+TEST_F(Tool, SelftestOfEverySilicon) {
+  struct Case {
+    const char* silicon;
+    const char* wait;
+    const char* wait41;
+    const char* link;
+    const char* single;
+    const char* chosen;
+  };
+  constexpr const char* kWorks = "works";
+  constexpr const char* kEarly = "completes early";
+  constexpr const char* kWrong = "output wrong";
+  constexpr const char* kOrder = "order between blocks not kept";
+  for (const Case& c : {Case{"", kWorks, kWorks, kWorks, kWorks, "wait"},
+                        Case{"nowait", kWrong, kWrong, kWorks, kWorks, "link"},
+                        Case{"early", kEarly, kEarly, kWorks, kWorks, "link"},
+                        Case{"needs41", kWrong, kWorks, kWorks, kWorks, "wait41"},
+                        Case{"late", kEarly, kEarly, kEarly, kEarly, "single"},
+                        Case{"rawlate", kOrder, kOrder, kOrder, kWorks, "single"},
+                        Case{"badcore1", kWorks, kWorks, kWorks, kWorks, "wait"},
+                        Case{"needs41,badcore1", kWrong, kWorks, kWorks, kWorks, "wait41"}}) {
+    const std::string silicon = c.silicon;
+    const bool late = silicon == "late";
+    const json result = run_json({"selftest", "--silicon", silicon, "--json"}, late ? 1 : 0);
+    EXPECT_EQ(result["chosen"], c.chosen) << silicon;
+    EXPECT_FALSE(result["why"].get<std::string>().empty());
+    EXPECT_EQ(result["model"], true);
+    EXPECT_TRUE(result["saved"].is_null());
+    const std::vector<std::pair<const char*, const char*>> modes{
+        {"wait", c.wait}, {"wait41", c.wait41}, {"link", c.link}, {"single", c.single}};
+    ASSERT_EQ(result["modes"].size(), modes.size());
+    for (const auto& [mode, verdict] : modes) {
+      const json& cores = result["modes"][mode]["cores"];
+      ASSERT_EQ(cores.size(), 3U);
+      for (std::uint32_t core = 0; core < 3; ++core) {
+        const bool bad = core == 1 && silicon.find("badcore1") != std::string::npos;
+        EXPECT_EQ(cores[core]["core"], core);
+        EXPECT_EQ(cores[core]["verdict"], bad ? kWrong : verdict) << silicon << " " << mode;
+      }
+    }
+  }
+}
+
+TEST_F(Tool, SelftestShowsATable) {
+  const Outcome outcome = run({"--model", "selftest", "--silicon", "nowait"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* const part : {"core 0", "core 2", "output wrong", "wait41", "single", " us"})
+    EXPECT_TRUE(has(outcome.out, part)) << part;
+  EXPECT_EQ(last_line(outcome.out).rfind("chosen: link, ", 0), 0U);
+  const Outcome part = run({"selftest", "--silicon", "", "--modes", "link,wait", "--cores", "2"});
+  EXPECT_EQ(part.code, 0) << part.err;
+  EXPECT_FALSE(has(part.out, "core 1"));
+  EXPECT_FALSE(has(part.out, "single"));
+}
+
+TEST_F(Tool, SelftestRefuses) {
+  refuses({"selftest", "--silicon", "slow"}, 2, {"--silicon", "'slow'", "nowait"});
+  refuses({"selftest", "--silicon", "badcore3"}, 2, {"'badcore3'"});
+  refuses({"--model", "selftest", "--modes", "fast"}, 2, {"--modes", "'fast'", "wait41"});
+  refuses({"--model", "selftest", "--cores", "3"}, 2, {"--cores", "no core 3"});
+}
+
 TEST_F(Tool, Bench) {
   // Without a limit, so that a busy machine cannot make it fail.
   const json result = run_json({"bench", "submit", "--json"});
