@@ -28,8 +28,3 @@ void rkc_rotor_release(struct rkc_rotor *r, u32 core)
 {
 	r->busy &= ~(1u << core);
 }
-
-bool rkc_rotor_possible(const struct rkc_rotor *r, u32 allowed)
-{
-	return (r->usable & (allowed ? allowed : RKC_CORES_ALL)) != 0;
-}

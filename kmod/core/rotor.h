@@ -48,7 +48,10 @@ static inline u32 rkc_rotor_free(const struct rkc_rotor *r)
 void rkc_rotor_release(struct rkc_rotor *r, u32 core);
 
 /* Can any core ever take work with this mask? */
-bool rkc_rotor_possible(const struct rkc_rotor *r, u32 allowed);
+static inline bool rkc_rotor_possible(const struct rkc_rotor *r, u32 allowed)
+{
+	return (r->usable & (allowed ? allowed : RKC_CORES_ALL)) != 0;
+}
 
 RKC_END_DECLS
 
