@@ -78,6 +78,15 @@ static void begin(struct table *t)
 	rig_need_parameter("chain_mode", "auto");
 }
 
+/* Soon, so that a test of what hangs is over soon; an emulated NPU is slower. */
+static void hangs_after(u32 ms)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", ms * tap_slow());
+	rig_need_parameter("hang_ms", text);
+}
+
 static u32 verdict(const struct table *t, u32 mode, u32 core)
 {
 	for (u32 i = 0; i < t->call.count; i++)
@@ -338,7 +347,7 @@ static void test_stuck_core(void)
 	struct table t;
 
 	begin(&t);
-	rig_need_parameter("hang_ms", "200");
+	hangs_after(200);
 	model_set("stuck_core", BIT(stuck));
 	run(&t, 0, 0, 0);
 	for (u32 m = 0; m < RKC_MODES; m++)
@@ -358,7 +367,7 @@ static void test_lost_starts(void)
 	struct table t;
 
 	begin(&t);
-	rig_need_parameter("hang_ms", "200");
+	hangs_after(200);
 	model_set("drop_every", 11);
 	run(&t, BIT(RKC_WAIT) | BIT(RKC_LINK), 0, 0);
 	for (u32 core = 0; core < MODEL_CORES; core++) {
