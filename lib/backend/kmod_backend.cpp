@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backend/checked_chain.hpp"
+#include "backend/id_table.hpp"
 #include "backend/kmod_device.hpp"
 #include "backend/rknpu_node.hpp"
 #include "backend/trials.hpp"
@@ -113,9 +114,10 @@ class KmodBackend final : public Backend {
   const KmodDevice device_;
   const rkchain_query first_;  ///< what the module said at the start
 
-  mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Memory> buffers_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Chain>> chains_;
+  IdTable<const Memory> buffers_{"buffer"};
+  IdTable<const Chain> chains_{"chain"};
+
+  mutable std::mutex mutex_;                        ///< of all that follows
   std::map<std::uint64_t, Submitted> outstanding_;  ///< by sequence number
   std::multiset<std::uint64_t> awaited_;  ///< those of outstanding_ that a thread asks for
   std::unordered_map<std::uint64_t, Completion> ended_;  ///< and not asked for yet
@@ -202,8 +204,7 @@ BackendBuffer KmodBackend::create_buffer(std::size_t size) {
     auto mapping = std::make_shared<const Mapping>(device_.system(), fd.get(), size, 0);
     const BackendBuffer buffer{create.id, mapping->memory(),
                                static_cast<std::uint32_t>(create.iova), size};
-    const std::lock_guard lock(mutex_);
-    buffers_.emplace(buffer.id, Memory{std::move(mapping), size});
+    buffers_.add(buffer.id, std::make_shared<const Memory>(Memory{std::move(mapping), size}));
     return buffer;
   } catch (...) {
     rkchain_id gone{};
@@ -221,25 +222,13 @@ void KmodBackend::destroy(unsigned long command, std::string_view subject, std::
 }
 
 void KmodBackend::destroy_buffer(std::uint64_t id) {
-  decltype(buffers_)::node_type gone;  // unmaps: not under the lock
-  {
-    const std::lock_guard lock(mutex_);
-    gone = buffers_.extract(id);
-  }
-  if (!gone) throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
+  buffers_.take(id);
   destroy(RKCHAIN_IOCTL_BUF_DESTROY, "buffer", id);
 }
 
 void KmodBackend::sync_buffer(std::uint64_t id, std::size_t offset, std::size_t size,
                               Direction direction) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = buffers_.find(id);
-    if (it == buffers_.end()) {
-      throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
-    }
-    require_range(offset, size, it->second.size);
-  }
+  require_range(offset, size, buffers_.get(id)->size);
   if (size == 0) return;
   rkchain_buf_sync sync{};
   sync.id = static_cast<std::uint32_t>(id);
@@ -256,18 +245,11 @@ std::uint64_t KmodBackend::create_chain(const ChainProgram& program,
   auto chain = std::make_shared<Chain>();
   std::vector<rkchain_buf_use> uses;
   uses.reserve(buffers.size());
-  {
-    const std::lock_guard lock(mutex_);
-    for (const BufferUse& use : buffers) {
-      const auto it = buffers_.find(use.id);
-      if (it == buffers_.end()) {
-        throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", use.id));
-      }
-      chain->buffers.push_back(it->second.mapping);
-      uses.push_back({static_cast<std::uint32_t>(use.id), (use.read ? RKCHAIN_USE_READ : 0) |
-                                                              (use.write ? RKCHAIN_USE_WRITE : 0) |
-                                                              (use.sync ? RKCHAIN_USE_SYNC : 0)});
-    }
+  for (const BufferUse& use : buffers) {
+    chain->buffers.push_back(buffers_.get(use.id)->mapping);
+    uses.push_back({static_cast<std::uint32_t>(use.id), (use.read ? RKCHAIN_USE_READ : 0) |
+                                                            (use.write ? RKCHAIN_USE_WRITE : 0) |
+                                                            (use.sync ? RKCHAIN_USE_SYNC : 0)});
   }
   rkchain_chain_create create{};
   create.programs = address_of(program.words.data());
@@ -282,19 +264,12 @@ std::uint64_t KmodBackend::create_chain(const ChainProgram& program,
   if (error < 0) throw kmod_error("chain", error, create.report);
   chain->blocks = program.count;
   chain->macs = create.macs;
-
-  const std::lock_guard lock(mutex_);
-  chains_.emplace(create.id, std::move(chain));
+  chains_.add(create.id, std::move(chain));
   return create.id;
 }
 
 void KmodBackend::destroy_chain(std::uint64_t id) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (chains_.erase(id) == 0) {
-      throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-    }
-  }
+  chains_.take(id);
   destroy(RKCHAIN_IOCTL_CHAIN_DESTROY, "chain", id);
 }
 
@@ -327,12 +302,8 @@ std::uint64_t KmodBackend::submit(const SubmitRequest& request) {
   std::vector<std::uint32_t> ids;
   std::vector<std::shared_ptr<const Chain>> chains;
   for (const std::uint64_t id : request.chains) {
-    const auto it = chains_.find(id);
-    if (it == chains_.end()) {
-      throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-    }
+    chains.push_back(chains_.get(id));
     ids.push_back(static_cast<std::uint32_t>(id));
-    chains.push_back(it->second);
   }
   if (full(ids.size())) {
     throw Error(Errc::queue_full,

@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backend/checked_chain.hpp"
+#include "backend/id_table.hpp"
 #include "backend/local_queue.hpp"
 #include "backend/model_i8.hpp"
 #include "backend/model_memory.hpp"
@@ -201,11 +201,10 @@ class ModelBackend final : public Backend {
                                  std::chrono::steady_clock::time_point deadline) override;
   std::vector<SelfTestResult> self_test(const SelfTestOptions& options) override;
 
-  void unmap(std::uint64_t id) { region(id)->unmap(); }
+  void unmap(std::uint64_t id) { buffers_.get(id)->unmap(); }
 
  private:
   [[nodiscard]] bool ordered() const noexcept;
-  [[nodiscard]] std::shared_ptr<ModelRegion> region(std::uint64_t id) const;
   [[nodiscard]] Outcome run(std::uint32_t index, const std::shared_ptr<const Chain>& chain);
   [[nodiscard]] Outcome run_submit(std::uint32_t index, std::uint32_t submit);
 
@@ -214,10 +213,9 @@ class ModelBackend final : public Backend {
   const ModelHooks hooks_;
   const std::shared_ptr<IovaSpace> space_ = std::make_shared<IovaSpace>();
 
-  mutable std::mutex mutex_;  ///< guards the tables
-  std::unordered_map<std::uint64_t, std::shared_ptr<ModelRegion>> buffers_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Chain>> chains_;
-  std::uint64_t next_id_ = 1;
+  IdTable<ModelRegion> buffers_{"buffer"};
+  IdTable<const Chain> chains_{"chain"};
+  std::atomic<std::uint64_t> next_id_{1};
 
   mutable std::mutex stats_mutex_;
   DeviceStats stats_;
@@ -292,32 +290,17 @@ DeviceStats ModelBackend::stats() const {
 BackendBuffer ModelBackend::create_buffer(std::size_t size) {
   require_buffer_size(size);
   auto memory = std::make_shared<ModelRegion>(space_, size);
-  const std::lock_guard lock(mutex_);
   const BackendBuffer buffer{next_id_++, memory->cpu(), memory->iova(), size};
-  buffers_.emplace(buffer.id, std::move(memory));
+  buffers_.add(buffer.id, std::move(memory));
   return buffer;
 }
 
-void ModelBackend::destroy_buffer(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  if (buffers_.erase(id) == 0) {
-    throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
-  }
-}
+void ModelBackend::destroy_buffer(std::uint64_t id) { buffers_.take(id); }
 
 void ModelBackend::sync_buffer(std::uint64_t id, std::size_t offset, std::size_t size,
                                Direction /*direction*/) {
   // The model sees the host's memory itself: there is nothing to do but to check.
-  require_range(offset, size, region(id)->size());
-}
-
-std::shared_ptr<ModelRegion> ModelBackend::region(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = buffers_.find(id);
-  if (it == buffers_.end()) {
-    throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
-  }
-  return it->second;
+  require_range(offset, size, buffers_.get(id)->size());
 }
 
 std::uint64_t ModelBackend::create_chain(const ChainProgram& program,
@@ -326,7 +309,7 @@ std::uint64_t ModelBackend::create_chain(const ChainProgram& program,
   std::vector<rkc_buf> all;
   all.reserve(buffers.size());
   for (const BufferUse& use : buffers) {
-    auto memory = region(use.id);
+    auto memory = buffers_.get(use.id);
     all.push_back(declared(use, memory->iova(), memory->size()));
     chain->view.add(std::move(memory), use.read, use.write);
   }
@@ -344,33 +327,23 @@ std::uint64_t ModelBackend::create_chain(const ChainProgram& program,
   chain->duration_ns = model_duration_ns(chain->measure.submits, chain->measure.tasks,
                                          checked.macs()[0], checked.macs()[1]);
 
-  const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_id_++;
-  chains_.emplace(id, std::move(chain));
+  chains_.add(id, std::move(chain));
   return id;
 }
 
-void ModelBackend::destroy_chain(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  if (chains_.erase(id) == 0) {
-    throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-  }
-}
+void ModelBackend::destroy_chain(std::uint64_t id) { chains_.take(id); }
 
 std::uint64_t ModelBackend::submit(const SubmitRequest& request) {
   std::vector<LocalQueue::Job> jobs;
   jobs.reserve(request.chains.size());
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::uint64_t id : request.chains) {
-      const auto it = chains_.find(id);
-      if (it == chains_.end()) {
-        throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-      }
-      // The job holds the chain, and so the chain's memory, to its end.
-      jobs.push_back({[this, chain = it->second](std::uint32_t core) { return run(core, chain); },
-                      it->second->duration_ns});
-    }
+  for (const std::uint64_t id : request.chains) {
+    // The job holds the chain, and so the chain's memory, to its end.
+    auto chain = chains_.get(id);
+    const std::uint64_t duration_ns = chain->duration_ns;
+    jobs.push_back(
+        {[this, chain = std::move(chain)](std::uint32_t core) { return run(core, chain); },
+         duration_ns});
   }
   return queue_.submit(std::move(jobs), request.core_mask, request.after);
 }

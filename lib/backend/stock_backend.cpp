@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backend/checked_chain.hpp"
+#include "backend/id_table.hpp"
 #include "backend/local_queue.hpp"
 #include "backend/reset_window.hpp"
 #include "backend/rknpu_node.hpp"
@@ -113,7 +114,6 @@ class StockBackend final : public Backend {
   [[nodiscard]] bool ordered() const noexcept {
     return mode_ == Mode::single || proven_.contains(mode_);
   }
-  [[nodiscard]] std::shared_ptr<const RknpuBuffer> buffer(std::uint64_t id) const;
   void lay_out(Chain& chain, const CheckedChain& checked, std::span<const rkc_buf> buffers) const;
   [[nodiscard]] Outcome run(std::uint32_t index, const std::shared_ptr<const Chain>& chain);
   [[nodiscard]] Outcome run_submits(std::uint32_t index, const Chain& chain);
@@ -127,10 +127,9 @@ class StockBackend final : public Backend {
   const ProvenModes proven_;
   const Mode mode_;
 
-  mutable std::mutex mutex_;  ///< guards the tables
-  std::unordered_map<std::uint64_t, std::shared_ptr<const RknpuBuffer>> buffers_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Chain>> chains_;
-  std::uint64_t next_id_ = 1;
+  IdTable<const RknpuBuffer> buffers_{"buffer"};
+  IdTable<const Chain> chains_{"chain"};
+  std::atomic<std::uint64_t> next_id_{1};
 
   mutable std::mutex stats_mutex_;
   DeviceStats stats_;
@@ -187,35 +186,18 @@ DeviceStats StockBackend::stats() const {
 BackendBuffer StockBackend::create_buffer(std::size_t size) {
   require_buffer_size(size);
   auto memory = std::make_shared<const RknpuBuffer>(node_, size, kDataFlags | RKNPU_MEM_ZEROING);
-  const std::lock_guard lock(mutex_);
   const BackendBuffer buffer{next_id_++, memory->cpu(), memory->iova(), size};
-  buffers_.emplace(buffer.id, std::move(memory));
+  buffers_.add(buffer.id, std::move(memory));
   return buffer;
 }
 
-void StockBackend::destroy_buffer(std::uint64_t id) {
-  decltype(buffers_)::node_type gone;  // its end is a call of the driver: not under the lock
-  const std::lock_guard lock(mutex_);
-  gone = buffers_.extract(id);
-  if (!gone) {
-    throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
-  }
-}
+void StockBackend::destroy_buffer(std::uint64_t id) { buffers_.take(id); }
 
 void StockBackend::sync_buffer(std::uint64_t id, std::size_t offset, std::size_t size,
                                Direction direction) {
-  const auto memory = buffer(id);
+  const auto memory = buffers_.get(id);
   require_range(offset, size, memory->size());
   memory->sync(offset, size, direction);
-}
-
-std::shared_ptr<const RknpuBuffer> StockBackend::buffer(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = buffers_.find(id);
-  if (it == buffers_.end()) {
-    throw Error(Errc::invalid_argument, fmt::format("no buffer has the id {}", id));
-  }
-  return it->second;
 }
 
 std::uint64_t StockBackend::create_chain(const ChainProgram& program,
@@ -224,7 +206,7 @@ std::uint64_t StockBackend::create_chain(const ChainProgram& program,
   std::vector<rkc_buf> all;
   all.reserve(buffers.size());
   for (const BufferUse& use : buffers) {
-    auto memory = buffer(use.id);
+    auto memory = buffers_.get(use.id);
     all.push_back(declared(use, memory->iova(), memory->size()));
     chain->buffers.push_back(std::move(memory));
   }
@@ -233,9 +215,8 @@ std::uint64_t StockBackend::create_chain(const ChainProgram& program,
           CheckedChain(program, all, program.trial.value_or(mode_), ordered() || chain->trial),
           all);
 
-  const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_id_++;
-  chains_.emplace(id, std::move(chain));
+  chains_.add(id, std::move(chain));
   return id;
 }
 
@@ -282,29 +263,15 @@ void StockBackend::lay_out(Chain& chain, const CheckedChain& checked,
   chain.tasks->sync(Direction::to_device);
 }
 
-void StockBackend::destroy_chain(std::uint64_t id) {
-  decltype(chains_)::node_type gone;  // as above
-  const std::lock_guard lock(mutex_);
-  gone = chains_.extract(id);
-  if (!gone) {
-    throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-  }
-}
+void StockBackend::destroy_chain(std::uint64_t id) { chains_.take(id); }
 
 std::uint64_t StockBackend::submit(const SubmitRequest& request) {
   std::vector<LocalQueue::Job> jobs;
   jobs.reserve(request.chains.size());
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::uint64_t id : request.chains) {
-      const auto it = chains_.find(id);
-      if (it == chains_.end()) {
-        throw Error(Errc::invalid_argument, fmt::format("no chain has the id {}", id));
-      }
-      // The job holds the chain, and so the chain's memory, to its end.
-      jobs.push_back(
-          {[this, chain = it->second](std::uint32_t core) { return run(core, chain); }, 0});
-    }
+  for (const std::uint64_t id : request.chains) {
+    // The job holds the chain, and so the chain's memory, to its end.
+    jobs.push_back(
+        {[this, chain = chains_.get(id)](std::uint32_t core) { return run(core, chain); }, 0});
   }
   return queue_.submit(std::move(jobs), request.core_mask, request.after);
 }

@@ -223,7 +223,7 @@ TEST(Register, FeedingOnNeedsOrder) {
     ModelOptions nowait;
     nowait.nowait = true;
     for (const auto& [model, ordered] : {std::pair{ModelOptions{}, true},
-                                         {late, false},
+                                         {late, mode == Mode::single},
                                          {nowait, mode == Mode::link || mode == Mode::single}}) {
       const auto backend = open_model(mode, model);
       EXPECT_EQ(backend->info().ordered, ordered);

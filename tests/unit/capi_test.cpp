@@ -386,7 +386,7 @@ TEST(Run, AChain) {
 
 TEST(Run, OptionsReachTheDevice) {
   auto options = model();
-  options.mode = RKCHAIN_MODE_SINGLE;
+  options.mode = RKCHAIN_MODE_LINK;
   options.core_mask = 6;
   options.model_stuck_cores = 4;
   options.model_flags = RKCHAIN_MODEL_PLAIN | RKCHAIN_MODEL_POISON | RKCHAIN_MODEL_RAWLATE;
@@ -396,7 +396,7 @@ TEST(Run, OptionsReachTheDevice) {
   info.size = sizeof(info);
   EXPECT_EQ(rkchain_device_info(device.get(), &info), RKCHAIN_OK);
   EXPECT_EQ(info.backend, RKCHAIN_BACKEND_MODEL);
-  EXPECT_EQ(info.mode, RKCHAIN_MODE_SINGLE);
+  EXPECT_EQ(info.mode, RKCHAIN_MODE_LINK);
   EXPECT_EQ(info.usable_mask, 6);
   EXPECT_EQ(info.ordered, 0);
 
