@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The reset window of kmod/core/window.h, obeyed by the cores of one process.
+// When the stock driver may be given a submit: the rules of kmod/core/cores.h, obeyed by the cores
+// of one process.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 
-#include "kmod/core/rotor.h"
+#include "kmod/core/cores.h"
 
 namespace rkchain {
 
@@ -29,27 +28,21 @@ class ResetWindow {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn();
-    /// Since it began, ns.
-    [[nodiscard]] std::uint64_t age() const { return window_.now_ns_() - began_; }
+    /// The driver has returned, with @p returned.error and @p returned.committed.  Fills in age
+    /// and core.  What failed may mean that a reset is still going on.
+    void back(rkc_return& returned);
 
    private:
     ResetWindow& window_;
     std::uint32_t core_;
-    std::uint64_t began_ = 0;
+    bool out_ = true;
   };
 
  private:
-  struct Running {
-    std::uint64_t began = 0;
-    std::uint64_t estimate = 0;
-  };
-  /// When to ask again; 0 for now.
-  [[nodiscard]] std::uint64_t opens(std::uint64_t now, std::uint64_t estimate) const;
-
   std::function<std::uint64_t()> now_ns_;
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::array<std::optional<Running>, RKC_CORES> running_;
+  rkc_cores cores_{};
 };
 
 }  // namespace rkchain

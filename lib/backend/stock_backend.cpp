@@ -342,14 +342,14 @@ StockBackend::Submitted StockBackend::run_submit(std::uint32_t index, const Chai
   argument.fence_fd = -1;
   argument.subcore_task[index] = {first, chain.measure.tasks};
   {
-    const ResetWindow::Turn turn(window_, index, chain.submit_estimate_ns);
+    ResetWindow::Turn turn(window_, index, chain.submit_estimate_ns);
     // In another program's domain the driver would wait for it, and then lose count.
     result.domain = node_->iommu_domain();
     if (result.domain != 0) return result;
     returned.error = node_->submit(argument);
-    returned.age_ns = turn.age();
+    returned.committed = *status != RKC_NOT_COMMITTED;
+    turn.back(returned);
   }
-  returned.committed = *status != RKC_NOT_COMMITTED;
 
   const std::lock_guard lock(stats_mutex_);
   ++stats_.submits;

@@ -15,8 +15,8 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -132,12 +132,13 @@ std::string write_file(const fs::path& path, const std::string& text) {
 }
 
 std::string modprobe_text(const SelfTestReport& report, const DeviceInfo& info) {
+  std::vector<std::string_view> proven;
+  for (const Mode mode : report.proven) proven.push_back(name(mode));
   return fmt::format(
       "# Written by \"rkchain selftest\": the modes that work on this board, {}.\n"
       "# They are a property of the board; run it again after the NPU's driver has changed.\n"
       "options rkchain proven={}\n",
-      info.driver,
-      fmt::join(report.proven | std::views::transform([](Mode m) { return name(m); }), ","));
+      info.driver, fmt::join(proven, ","));
 }
 
 struct Saved {

@@ -26,7 +26,8 @@ struct FakeSystem {
   std::function<int(int, unsigned long, void*)> ioctl;
   std::function<int(int, unsigned long, void*)> drm_ioctl;
   std::function<int(int, std::size_t, std::uint64_t, std::byte*&)> map;
-  std::atomic<std::uint64_t> clock_ns = 0;  ///< 0: the host's
+  std::atomic<std::uint64_t> clock_ns = 0;       ///< 0: the host's
+  std::atomic<std::uint64_t> clock_step_ns = 0;  ///< how far it goes when it is looked at
   std::atomic<int> open_descriptors = 0;
   std::atomic<int> mappings = 0;
 
@@ -64,6 +65,7 @@ struct FakeSystem {
     };
     system.now_ns = [this, real = System::real()] {
       const std::uint64_t now = clock_ns;
+      if (now != 0) clock_ns += clock_step_ns;
       return now != 0 ? now : real->now_ns();
     };
     system.read = [this](const std::string& path) -> std::optional<std::string> {

@@ -306,6 +306,7 @@ TEST_F(Stock, WhatHangsStaysPinnedUntilItsCoreHasDoneAnother) {
   const Rig other(backend, 1);
   const auto chain = other.create();
   EXPECT_EQ(driver.buffers(), 10);
+  machine.clock_ns += kSecond;  // the driver's reset is over
   EXPECT_FALSE(run(*backend, chain).error);
   EXPECT_EQ(driver.buffers(), 5);
   EXPECT_EQ(backend->info().usable_mask, 4);
@@ -333,7 +334,10 @@ TEST_F(Stock, ACoreThatKeepsHangingIsSetAside) {
   };
   const Rig rig(open(), 1);
   const auto chain = rig.create();
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(run(rig.backend(), chain, 1).error, Errc::hung);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run(rig.backend(), chain, 1).error, Errc::hung);
+    machine.clock_ns += kSecond;  // the driver's reset is over
+  }
   EXPECT_EQ(rig.backend().info().usable_mask, 7);
   const Completion done = run(rig.backend(), chain, 1);
   EXPECT_THAT(done.detail, HasSubstr("set aside"));
@@ -416,6 +420,7 @@ TEST_F(Stock, AHungTrialTakesNoCoreOut) {
   const auto backend = open();
   driver.fate = [this](std::uint32_t core) -> FakeRknpu::Fate {
     if (core != 1) return {};
+    machine.clock_step_ns = kSecond / 5;
     machine.clock_ns = machine.system()->now_ns() + 7 * kSecond;
     return {-ETIMEDOUT, true};
   };
