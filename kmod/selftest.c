@@ -3,18 +3,19 @@
  * The self-test: chains whose results are known, one mode and core after the other, as
  * jobs of a client of the module's own among those of the others.
  *
- * See core/trial.h for the chains, and for what their results mean.
+ * See core/trial.h for the chains, and for what their results mean; core/course.h for
+ * what comes after what.
  */
 #include <linux/capability.h>
 #include <linux/delay.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "core/course.h"
 #include "internal.h"
 
-/* How often to look whether an output comes after all, and how much longer than that. */
+/* How often to look whether an output comes after all. */
 #define LOOK_AGAIN_MS	5
-#define LATE_MS		100
 /* What has been closed stays open for a moment. */
 #define ALONE_TRIES	25
 #define ALONE_PAUSE_MS	20
@@ -22,45 +23,21 @@
 /* One self-test at a time. */
 static DEFINE_MUTEX(selftest_lock);
 
-/**
- * struct bench - what a self-test works with
- * @client: of the module's own
- * @brief: of PROVIDE: whatever takes long is left out
- * @blocks: of the long chain
- * @expected_ns: how long they take one by one; 0 where that is not known
- * @salt: no two trials have the same results
- * @err: filled on refusal
- */
-struct bench {
-	struct client *client;
-	bool brief;
-	u32 blocks;
-	u64 expected_ns;
-	u32 salt;
-	struct rkc_err *err;
-};
-
-/* What became of one trial. */
-struct tried {
-	struct rkchain_completion record;
-	u32 at_once;	/* a block that was wrong when completion was signalled */
-	u32 later;	/* and some time after it; RKC_NO_WORD for none */
-};
-
 /* Makes buffer and chain of a trial. */
-static struct chain *prepare(struct bench *bench, const struct rkc_trial *trial, u32 mode)
+static struct chain *prepare(struct client *client, const struct rkc_step *step,
+			     struct rkc_err *err)
 {
 	struct buffer *buffer;
 	struct chain *chain;
 
 	down_read(&rkchain.driver_sem);
-	buffer = buffer_internal(bench->client, rkc_trial_bytes(trial), bench->err);
+	buffer = buffer_internal(client, rkc_trial_bytes(&step->trial), err);
 	if (IS_ERR(buffer)) {
 		up_read(&rkchain.driver_sem);
 		return ERR_CAST(buffer);
 	}
-	rkc_trial_fill(trial, buffer->bo.vaddr);
-	chain = chain_of_trial(bench->client, buffer, trial, mode, bench->err);
+	rkc_trial_fill(&step->trial, buffer->bo.vaddr);
+	chain = chain_of_trial(client, buffer, &step->trial, step->mode, err);
 	/* The chain holds it. */
 	buffer_put(buffer);
 	up_read(&rkchain.driver_sem);
@@ -68,15 +45,15 @@ static struct chain *prepare(struct bench *bench, const struct rkc_trial *trial,
 }
 
 /* A block whose output is not there; RKC_NO_WORD for none; -ENODEV without a driver. */
-static int look(struct bench *bench, const struct rkc_trial *trial, const struct chain *chain,
-		bool again, u32 *wrong)
+static int look(const struct rkc_trial *trial, const struct chain *chain,
+		struct stock_file *again, u32 *wrong)
 {
 	const struct buffer *buffer = chain->uses[0].buffer;
 	int ret = -ENODEV;
 
 	down_read(&rkchain.driver_sem);
 	if (buffer_alive(buffer)) {
-		ret = again ? chain_invalidate(chain, bench->client->file) : 0;
+		ret = again ? chain_invalidate(chain, again) : 0;
 		*wrong = rkc_trial_wrong(trial, buffer->bo.vaddr);
 	}
 	up_read(&rkchain.driver_sem);
@@ -84,174 +61,118 @@ static int look(struct bench *bench, const struct rkc_trial *trial, const struct
 }
 
 /* Outputs that were not there may still come. */
-static int look_later(struct bench *bench, const struct rkc_trial *trial,
+static int look_later(struct client *client, const struct rkc_step *step,
 		      const struct chain *chain, u32 *wrong)
 {
-	u64 ms = LATE_MS + div_u64(2 * bench->expected_ns, NSEC_PER_MSEC);
+	u64 ms = div_u64(step->late_ns, NSEC_PER_MSEC);
 	int ret = 0;
 
 	while (!ret && *wrong != RKC_NO_WORD && ms > 0) {
 		if (msleep_interruptible(LOOK_AGAIN_MS))
 			return -ERESTARTSYS;
-		ret = look(bench, trial, chain, true, wrong);
+		ret = look(&step->trial, chain, client->file, wrong);
 		ms -= min_t(u64, ms, LOOK_AGAIN_MS);
 	}
 	return ret;
 }
 
-/* Runs a trial once.  What is wrong with its outputs is not an error. */
-static int try_once(struct bench *bench, u32 kind, u32 mode, u32 core, struct tried *tried)
+/* Runs a trial.  What is wrong with its outputs is not an error. */
+static int try_step(struct client *client, const struct rkc_step *step,
+		    struct rkc_tried *tried, struct rkc_err *err)
 {
-	const struct rkc_trial trial = {
-		.kind = kind,
-		.count = kind == RKC_TRIAL_LONG ? bench->blocks :
-			 kind == RKC_TRIAL_ORDER ? RKC_TRIAL_ORDER_BLOCKS :
-			 RKC_TRIAL_SMALL_BLOCKS,
-		.salt = bench->salt++,
-	};
-	struct chain *chain = prepare(bench, &trial, mode);
+	struct chain *chain = prepare(client, step, err);
+	struct rkchain_completion record;
 	int ret;
 
 	memset(tried, 0, sizeof(*tried));
 	if (IS_ERR(chain))
 		return PTR_ERR(chain);
-	ret = job_run(bench->client, chain, core, &tried->record, bench->err);
-	if (!ret)
-		ret = look(bench, &trial, chain, false, &tried->at_once);
+	ret = job_run(client, chain, step->core, &record, err);
+	if (!ret) {
+		tried->status = record.status;
+		tried->hw_ns = record.hw_ns;
+		ret = look(&step->trial, chain, NULL, &tried->at_once);
+	}
 	tried->later = tried->at_once;
-	if (!ret && !tried->record.status)
-		ret = look_later(bench, &trial, chain, &tried->later);
+	if (!ret && !tried->status)
+		ret = look_later(client, step, chain, &tried->later);
 	chain_put(chain);
+	/* The core has been lost meanwhile; the others are there. */
+	if (ret == -ENODEV && err->reason == RKCHAIN_REASON_CORE_MASK) {
+		tried->status = ret;
+		ret = 0;
+	}
 	return ret;
 }
 
-/* The same, and again if it hung: a dispatch can be lost for no reason of its own. */
-static int try_chain(struct bench *bench, u32 kind, u32 mode, u32 core, struct tried *tried)
+/* From beginning to end. */
+static int run_course(struct rkc_course *course, struct rkc_err *err)
 {
-	const int ret = try_once(bench, kind, mode, core, tried);
+	struct client *client = client_new();
+	struct rkc_tried tried;
+	struct rkc_step step;
+	int ret = 0;
 
-	if (ret || bench->brief || tried->record.status != -ETIMEDOUT)
-		return ret;
-	return try_once(bench, kind, mode, core, tried);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	while (!ret && rkc_course_next(course, READ_ONCE(rkchain.npu.rotor.usable), &step)) {
+		ret = try_step(client, &step, &tried, err);
+		if (!ret)
+			rkc_course_tell(course, &tried);
+		else if (ret == -E2BIG && rkc_course_shorten(course))
+			ret = 0;
+	}
+	client_close(client);
+	return ret;
 }
 
-static bool usable(u32 core)
+/* Results in ascending order of mode and core, of what was asked for. */
+static void hand_out(const struct rkc_course *course, struct rkchain_selftest_result *to)
 {
-	return READ_ONCE(rkchain.npu.rotor.usable) & BIT(core);
-}
+	u32 mode, core;
 
-/*
- * Makes the chain longer until what is behind its first block takes long enough, one by
- * one, as that is what is most likely to work.
- */
-static int find_length(struct bench *bench, u32 cores)
-{
-	struct tried tried;
-	u32 core, blocks;
-	int ret;
+	for (mode = 0; mode < RKC_MODES; mode++) {
+		for (core = 0; core < RKC_CORES; core++) {
+			const struct rkc_course_result *from = &course->results[mode][core];
 
-	bench->blocks = RKC_TRIAL_FIRST_BLOCKS;
-	for (core = 0; core < RKC_CORES; core++) {
-		if (!(cores & BIT(core)))
-			continue;
-		while (usable(core)) {
-			ret = try_chain(bench, RKC_TRIAL_LONG, RKC_SINGLE, core, &tried);
-			/* None may be longer than that. */
-			if (ret == -E2BIG && bench->expected_ns) {
-				bench->blocks = (bench->blocks - 1) / 2 + 1;
-				return 0;
-			}
-			if (ret)
-				return ret;
-			if (tried.record.status)
-				break;
-			bench->expected_ns = tried.record.hw_ns;
-			if (bench->expected_ns >= RKC_TRIAL_NS)
-				return 0;
-			blocks = 2 * (bench->blocks - 1) + 1;
-			if (blocks > RKC_TRIAL_MOST_BLOCKS)
-				return 0;
-			bench->blocks = blocks;
+			if (!(course->modes & BIT(mode)) || !(course->cores & BIT(core)))
+				continue;
+			*to++ = (struct rkchain_selftest_result){
+				.mode = mode,
+				.core = core,
+				.verdict = course->table.verdict[mode][core],
+				.status = from->status,
+				.blocks = from->blocks,
+				.block = from->block,
+				.hw_ns = from->hw_ns,
+				.expected_ns = from->expected_ns,
+			};
 		}
 	}
-	return 0;
-}
-
-static int judge(struct bench *bench, u32 kind, struct rkchain_selftest_result *result)
-{
-	struct rkc_trial_seen seen = { 0 };
-	struct tried tried;
-	int ret;
-
-	ret = try_chain(bench, kind, result->mode, result->core, &tried);
-	if (ret)
-		return ret;
-	seen.status = tried.record.status;
-	seen.at_once = tried.at_once == RKC_NO_WORD;
-	seen.later = tried.later == RKC_NO_WORD;
-	seen.hw_ns = tried.record.hw_ns;
-	seen.expected_ns = kind == RKC_TRIAL_LONG ? bench->expected_ns : 0;
-	result->status = seen.status;
-	result->blocks = kind == RKC_TRIAL_LONG ? bench->blocks : RKC_TRIAL_SMALL_BLOCKS;
-	result->block = seen.status ? RKC_NO_WORD : tried.at_once;
-	result->hw_ns = seen.hw_ns;
-	result->expected_ns = seen.expected_ns;
-	if (seen.status || !seen.at_once) {
-		result->verdict = rkc_trial_verdict(&seen);
-		return 0;
-	}
-	ret = try_chain(bench, RKC_TRIAL_ORDER, result->mode, result->core, &tried);
-	if (ret)
-		return ret;
-	seen.order = tried.record.status;
-	seen.order_at_once = tried.at_once == RKC_NO_WORD;
-	seen.order_later = tried.later == RKC_NO_WORD;
-	result->verdict = rkc_trial_verdict(&seen);
-	if (!seen.order && !seen.order_at_once)
-		result->block = tried.at_once;
-	return 0;
 }
 
 /*
- * All of @modes on all of @cores.  Hands out results in ascending order of mode and
- * core, and what they amount to.
+ * All of @modes on all of @cores.  Hands out results, if there is room for them, and
+ * what they amount to.
  */
 static int run(u32 modes, u32 cores, bool brief, struct rkchain_selftest_result *results,
 	       struct rkc_trial_summary *summary, struct rkc_err *err)
 {
-	struct rkc_trial_table table = { 0 };
-	struct bench bench = { .brief = brief, .err = err, .salt = ktime_get_ns() };
-	u32 mode, core, n = 0;
-	int ret = 0;
+	struct rkc_course *course = kmalloc(sizeof(*course), GFP_KERNEL_ACCOUNT);
+	int ret;
 
-	bench.client = client_new();
-	if (IS_ERR(bench.client))
-		return PTR_ERR(bench.client);
-	if (!brief)
-		ret = find_length(&bench, cores);
-	for (mode = 0; mode < RKC_MODES; mode++) {
-		for (core = 0; core < RKC_CORES; core++) {
-			struct rkchain_selftest_result *result = &results[n];
-
-			if (!(modes & BIT(mode)) || !(cores & BIT(core)))
-				continue;
-			n++;
-			result->mode = mode;
-			result->core = core;
-			result->block = RKC_NO_WORD;
-			if (!ret && usable(core))
-				ret = judge(&bench, brief ? RKC_TRIAL_SHORT : RKC_TRIAL_LONG,
-					    result);
-			/* The core has been lost meanwhile; the others are there. */
-			if (ret == -ENODEV && err->reason == RKCHAIN_REASON_CORE_MASK)
-				ret = 0;
-			table.verdict[mode][core] = result->verdict;
-		}
+	if (!course)
+		return -ENOMEM;
+	rkc_course_begin(course, modes, cores, brief, ktime_get_ns());
+	ret = run_course(course, err);
+	if (!ret) {
+		rkc_trial_summarise(&course->table, summary);
+		if (results)
+			hand_out(course, results);
 	}
-	client_close(bench.client);
+	kfree(course);
 	if (ret)
 		return ret;
-	rkc_trial_summarise(&table, summary);
 	mode_learn(summary, !brief);
 	if (summary->failed) {
 		pr_notice("rkchain: cores %#x compute nothing right and are set aside\n",
@@ -347,11 +268,10 @@ int selftest(struct rkchain_selftest *arg, struct rkc_err *err)
 /* The short test of PROVIDE: what it cannot find out stays unknown. */
 void selftest_provide(void)
 {
-	struct rkchain_selftest_result results[2 * RKC_CORES] = { };
 	struct rkc_trial_summary summary;
 	struct rkc_err err = { 0 };
 
 	mutex_lock(&selftest_lock);
-	run(BIT(RKC_LINK) | BIT(RKC_SINGLE), RKC_CORES_ALL, true, results, &summary, &err);
+	run(BIT(RKC_LINK) | BIT(RKC_SINGLE), RKC_CORES_ALL, true, NULL, &summary, &err);
 	mutex_unlock(&selftest_lock);
 }
