@@ -137,7 +137,7 @@ struct rkc_recogniser {
 	u64 other[RKC_BODY_WORDS];	/* the reading that is being tried */
 	u32 value[RKC_REG_INDEXES];	/* final register map */
 	u16 word[RKC_REG_INDEXES];	/* last word that wrote it */
-	u8 known[RKC_REG_INDEXES];	/* a matmul writes it */
+	bool known[RKC_REG_INDEXES];	/* a matmul writes it */
 };
 
 /**

@@ -17,7 +17,7 @@
 #define CNA_REGS	128	/* 0x1000 .. 0x11fc */
 #define CORE_REGS	16	/* 0x3000 .. 0x303c */
 #define DPU_REGS	128	/* 0x4000 .. 0x41fc */
-#define NO_INDEX	0xffffu
+#define NO_INDEX	RKC_REG_INDEXES
 #define UNWRITTEN	0xffffu
 
 _Static_assert(CNA_REGS + CORE_REGS + DPU_REGS == RKC_REG_INDEXES, "register index");
@@ -40,6 +40,7 @@ static u32 reg_index(u32 reg)
 #define FREE_1040	0x00ffu	/* bank split */
 #define FREE_3010	0x1u
 #define FREE_4050	0x2u
+#define FREE_ADDRESS	0xffffffffu
 
 static u32 schedule_bits(u32 reg)
 {
@@ -192,7 +193,8 @@ static bool matches(u64 *gen, const u64 *words)
 		u32 bits;
 	} free_bits[] = {
 		{ 0, FREE_1040 }, { 15, FREE_1040 }, { 6, FREE_1010 }, { 53, FREE_3010 },
-		{ 71, FREE_4050 }, { RKC_WORD_A, ~0u }, { RKC_WORD_B, ~0u }, { RKC_WORD_C, ~0u },
+		{ 71, FREE_4050 }, { RKC_WORD_A, FREE_ADDRESS },
+		{ RKC_WORD_B, FREE_ADDRESS }, { RKC_WORD_C, FREE_ADDRESS },
 	};
 
 	for (u32 i = 0; i < sizeof(free_bits) / sizeof(free_bits[0]); i++)
@@ -263,10 +265,10 @@ static u32 read_map(struct rkc_recogniser *r, const u64 *words, u32 body, struct
 	for (u32 i = 0; i < RKC_REG_INDEXES; i++) {
 		r->value[i] = 0;
 		r->word[i] = UNWRITTEN;
-		r->known[i] = 0;
+		r->known[i] = false;
 	}
 	for (u32 i = 0; i < RKC_BODY_WORDS; i++)
-		r->known[reg_index(rkc_entry_reg(rkc_body_template[i]))] = 1;
+		r->known[reg_index(rkc_entry_reg(rkc_body_template[i]))] = true;
 
 	for (u32 i = 0; i < body; i++) {
 		const u32 target = rkc_entry_target(words[i]);
@@ -345,7 +347,7 @@ static u32 e_from_out(u32 out)
 static u32 count_misses(struct rkc_recogniser *r, u32 *miss_reg, u32 *miss_want)
 {
 	u32 misses = 0;
-	u32 first = ~0u;
+	u32 first = RKC_NO_WORD;
 
 	for (u32 i = 0; i < RKC_BODY_WORDS; i++) {
 		const u32 reg = rkc_entry_reg(r->other[i]);

@@ -152,11 +152,15 @@ void rkc_trial_fill(const struct rkc_trial *t, void *memory)
 		find_place(t, block, &p);
 		for (u32 i = 0; i < p.bytes; i++)
 			bytes[p.c + i] = RKC_TRIAL_SENTINEL;
-		for (u32 k = 0; k < p.k && t->kind != RKC_TRIAL_ORDER; k++)
+		if (t->kind == RKC_TRIAL_ORDER)
+			continue;
+		for (u32 k = 0; k < p.k; k++)
 			bytes[p.a + k] = (u8)feature(t, block);
 	}
+	if (t->kind != RKC_TRIAL_ORDER)
+		return;
 	find_place(t, 0, &p);
-	for (u32 k = 0; k < p.k && t->kind == RKC_TRIAL_ORDER; k++)
+	for (u32 k = 0; k < ORDER_KN; k++)
 		bytes[p.a + k] = (u8)first(t, k);
 }
 

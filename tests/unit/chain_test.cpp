@@ -405,8 +405,14 @@ TEST(Registers, AreSortedKnownAndOnTheirPages) {
       EXPECT_LT(table[i - 1].reg, table[i].reg);
     }
     EXPECT_EQ(rkc_reg_find(table[i].target, table[i].reg), &table[i]);
-    for (const rkc_field* f = table[i].fields; f != nullptr && f->name != nullptr; ++f)
-      EXPECT_LE(f->lo + f->width, 32) << table[i].name << ' ' << f->name;
+    u32 taken = 0;
+    for (const rkc_field* f = table[i].fields; f != nullptr && f->name != nullptr; ++f) {
+      ASSERT_GT(f->width, 0) << table[i].name << ' ' << f->name;
+      ASSERT_LE(f->lo + f->width, 32) << table[i].name << ' ' << f->name;
+      const u32 bits = ~u32{0} >> (32 - f->width) << f->lo;
+      EXPECT_EQ(taken & bits, 0) << table[i].name << ' ' << f->name;
+      taken |= bits;
+    }
   }
   EXPECT_EQ(rkc_reg_find(RKC_TARGET_CNA, 0x4020), nullptr);
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -137,10 +138,14 @@ TEST_P(Trial, OfAnotherSaltHasOtherResults) {
 }
 
 TEST_P(Trial, HasOutputsThatNoSentinelIs) {
+  for (const rkc_matmul& d : blocks_) EXPECT_EQ(at<std::uint8_t>(d.c), 0x5a);
   compute_all();
   for (const rkc_matmul& d : blocks_) {
     std::vector<std::byte> unwritten(std::size_t{d.n} * rkc_out_bytes(d.type),
                                      std::byte{RKC_TRIAL_SENTINEL});
+    EXPECT_NE(std::memcmp(&at<std::byte>(d.c), unwritten.data(), unwritten.size()), 0);
+    // Nor what fresh memory holds.
+    std::ranges::fill(unwritten, std::byte{0});
     EXPECT_NE(std::memcmp(&at<std::byte>(d.c), unwritten.data(), unwritten.size()), 0);
   }
 }
@@ -149,6 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Trial,
                          testing::Values(rkc_trial{RKC_TRIAL_SHORT, RKC_TRIAL_SMALL_BLOCKS, 1},
                                          rkc_trial{RKC_TRIAL_LONG, RKC_TRIAL_FIRST_BLOCKS, 4711},
                                          rkc_trial{RKC_TRIAL_LONG, 17, 0xffffffff},
+                                         rkc_trial{RKC_TRIAL_SHORT, 126, 1},
                                          rkc_trial{RKC_TRIAL_ORDER, RKC_TRIAL_ORDER_BLOCKS, 3}));
 
 TEST(TrialShapes, BeginSmallAndGoOnHeavy) {
