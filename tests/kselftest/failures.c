@@ -203,7 +203,8 @@ static void begin_replay(struct rig_job *job, bool replayable)
 
 /*
  * Runs a chain and has another program reset the NPU meanwhile; how often the hardware
- * was given it.
+ * was given it.  What it does has ended, as the hardware that is played knows no reset,
+ * before the module submits again.
  */
 static u64 hit(struct rig_job *job, struct rkchain_completion *done)
 {
@@ -215,11 +216,12 @@ static u64 hit(struct rig_job *job, struct rkchain_completion *done)
 	if (node < 0)
 		tap_skip("the stock driver's node cannot be opened");
 	commits = model_counter(1, "commits");
-	model_set("latency_us", 500000);
+	model_set("latency_us", 200000);
 	first = rig_submit_all(job->rk, &job->chain, 1, &here);
-	rig_sleep(100);
-	model_set("latency_us", 0);
+	while (model_counter(1, "commits") == commits)
+		rig_sleep(1);
 	ASSERT_EQ(ioctl(node, RKNPU_IOCTL_ACTION, &action), 0);
+	model_set("latency_us", 0);
 	rig_wait(job->rk, first, 1, done);
 	close(node);
 	rig_sleep(600);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak: what its processes share.
+ * soak: what its processes share, and what its parts know of each other.
+ *
+ *	soak.c		main: phases, processes
+ *	soak_weather.c	what is done to hardware and driver, and made good again
+ *	soak_verdicts.c	what must hold, and the table of what happened
+ *	soak_log.c	the driver's log
+ *	soak_client.c	a client of rkchain
+ *	soak_stock.c	a client of the stock driver
+ *	soak_job.c	chains whose outputs tell how often they were run
  *
  * The first process is the weather and the administrator: it has hardware and driver
  * misbehave, kills clients, brings cores back, and looks at the driver's log.  The
@@ -180,5 +188,128 @@ bool soak_log_reset(u64 begin, u64 end);
 extern u64 soak_log_unlucky;
 /* Resets that the module, or a time-out of its own submits, caused; and others'. */
 extern u64 soak_log_own, soak_log_others;
+
+/* ---- the first process ---- */
+
+#define SOAK_HANG_MS	100
+#define SOAK_TICK_MS	20
+
+/**
+ * struct soak_run - what the parts of the first process share
+ * @rk: its descriptor of the device
+ * @seed: decides what is tried
+ * @random: comes of it
+ * @incarnations: clients that there have been
+ * @killed: of these
+ * @submitted: chains, by those that have gone
+ * @completed: of these
+ * @abandoned: of these
+ * @since: the stock clients are there since, 0 = they are not
+ * @can_rebind: the driver
+ * @query: what there was at the last look
+ * @generation: of the NPU, then
+ * @aside: how often a core was set aside
+ * @poisoned: how often one was poisoned
+ * @dead: how often the driver let one die
+ * @enabled: how often one was brought back
+ * @rebinds: of the driver
+ */
+struct soak_run {
+	int rk;
+	u32 seed;
+	u32 random;
+	u32 incarnations;
+	u32 killed;
+	u64 submitted;
+	u64 completed;
+	u64 abandoned;
+	u64 since;
+	bool can_rebind;
+	struct rkchain_query query;
+	u64 generation;
+	u32 aside;
+	u32 poisoned;
+	u32 dead;
+	u32 enabled;
+	u32 rebinds;
+};
+
+extern struct soak_run soak_run;
+
+/* ---- the weather and the administrator ---- */
+
+/**
+ * struct soak_phase - the weather for a few seconds
+ * @name: what it is called
+ * @beside: the stock clients are there
+ * @hang: and hang now and then
+ * @stuck: percent of ticks with which cores begin to be stuck
+ * @stray: the same for interrupts that nobody asked for
+ * @late: the same for times in which interrupts come late
+ * @miss_wakeup: of the driver
+ * @wake_queued: of the driver
+ * @seconds: how long it lasts
+ * @mode: the module's chain_mode
+ */
+struct soak_phase {
+	const char *name;
+	bool beside;
+	bool hang;
+	u32 stuck;
+	u32 stray;
+	u32 late;
+	u32 miss_wakeup;
+	bool wake_queued;
+	u32 seconds;
+	const char *mode;
+};
+
+/* Takes a first look. */
+void soak_weather_prepare(void);
+
+/* The hardware behaves. */
+void soak_calm(void);
+
+/* The stock clients come or go, and hang or do not. */
+void soak_set_beside(bool beside, bool hang);
+
+void soak_begin_phase(const struct soak_phase *p);
+
+/* What a tick brings. */
+void soak_weather(const struct soak_phase *p);
+
+/* Which cores are there now? */
+void soak_look(void);
+
+/* Were all cores of the mask out at that time, or the driver away? */
+bool soak_no_core(u32 mask, u64 ns);
+
+/* Brings back what was lost. */
+void soak_administrate(const struct soak_phase *p, bool phase_ends);
+
+/* All of it at once, and for good. */
+void soak_clear_up(const struct soak_phase *p);
+
+/* ---- verdicts ---- */
+
+/* What was counted before is not ours. */
+void soak_verdicts_prepare(void);
+
+/* Failures that the driver's log explains by now, or all of them. */
+void soak_judge_suspects(bool all);
+
+/*
+ * At the end, when all has been brought back: each core computes something, so nothing
+ * is held for what may still run there.
+ */
+void soak_settle(const struct soak_phase *p);
+
+void soak_judge_driver(void);
+
+/* What happened in so many ns. */
+void soak_table(u64 took);
+
+/* Says which oracles held; what main() returns. */
+int soak_verdict(void);
 
 #endif /* SOAK_H */
