@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "kmod/core/cores.h"
-#include "unit/core_simulation.hpp"
-#include "unit/core_simulation_scene.hpp"
+#include "unit/simulation.hpp"
+#include "unit/simulation_scene.hpp"
 #include "unit/simulated_driver.hpp"
 
 namespace {

@@ -15,8 +15,8 @@
 #include "kmod/core/check.h"
 #include "kmod/core/cores.h"
 #include "kmod/core/share.h"
-#include "unit/core_simulation_oracle.hpp"
-#include "unit/core_simulation_scene.hpp"
+#include "unit/simulation_oracle.hpp"
+#include "unit/simulation_scene.hpp"
 #include "unit/simulated_driver.hpp"
 
 namespace rkchain::sim {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kmod/core/cores.h"
-#include "unit/core_simulation_scene.hpp"
+#include "unit/simulation_scene.hpp"
 #include "unit/simulated_driver.hpp"
 
 namespace rkchain::sim {
