@@ -15,9 +15,9 @@
 #include "kmod/core/check.h"
 #include "kmod/core/cores.h"
 #include "kmod/core/share.h"
+#include "unit/simulated_driver.hpp"
 #include "unit/simulation_oracle.hpp"
 #include "unit/simulation_scene.hpp"
-#include "unit/simulated_driver.hpp"
 
 namespace rkchain::sim {
 

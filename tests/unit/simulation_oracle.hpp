@@ -9,8 +9,8 @@
 #include <string>
 
 #include "kmod/core/cores.h"
-#include "unit/simulation_scene.hpp"
 #include "unit/simulated_driver.hpp"
+#include "unit/simulation_scene.hpp"
 
 namespace rkchain::sim {
 

@@ -2,6 +2,8 @@
 // The scheduling policy of kmod/core in virtual time: many chains of several clients, over a
 // driver and hardware that have all the faults there are.  What ought to come of it is judged by
 // somebody who sees what the policy cannot: what has really happened.
+#include "unit/simulation.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,9 +17,8 @@
 #include <vector>
 
 #include "kmod/core/cores.h"
-#include "unit/simulation.hpp"
-#include "unit/simulation_scene.hpp"
 #include "unit/simulated_driver.hpp"
+#include "unit/simulation_scene.hpp"
 
 namespace {
 
