@@ -240,7 +240,7 @@ static void plan(struct fuzz_try *t)
 		t->plan[KIND_MODES] = fuzz_below(dice, 16);
 		t->plan[KIND_CORES] = fuzz_below(dice, 8);
 		t->plan[KIND_FLAGS] = fuzz_below(dice, 4) | RKCHAIN_SELFTEST_SHORT;
-		t->plan[KIND_COUNT] = 12;
+		t->plan[KIND_COUNT] = fuzz_percent(dice, 90) ? 12 : fuzz_below(dice, 12);
 		t->plan[KIND_ROOM] = (uintptr_t)t->records_end -
 				     12 * sizeof(struct rkchain_selftest_result);
 		break;

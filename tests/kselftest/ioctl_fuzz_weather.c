@@ -200,12 +200,32 @@ static void any_mode(struct fuzz_dice *dice)
 	set_parameter_number("feed_on", fuzz_below(dice, 2));
 }
 
+static void pass(u64 ms)
+{
+	const u64 end = rig_now() + ms * MS * tap_slow();
+
+	while (rig_now() < end && !fuzz_over())
+		rig_sleep(50);
+}
+
+/* One after the other: where memory is short nobody gets as far as chains. */
 static void scarce(struct fuzz_dice *dice)
 {
-	set_parameter_number("quota_mbytes", fuzz_below(dice, 3));
-	set_parameter_number("quota_chains", fuzz_below(dice, 16));
-	set_parameter_number("quota_blocks", fuzz_below(dice, 64));
-	set_parameter_number("quota_jobs", fuzz_below(dice, 32));
+	static const struct {
+		const char *name;
+		u32 most;
+	} quotas[] = {
+		{ "quota_mbytes", 3 }, { "quota_chains", 16 }, { "quota_blocks", 64 },
+		{ "quota_jobs", 32 },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(quotas); i++) {
+		set_parameter_number(quotas[i].name, fuzz_below(dice, quotas[i].most));
+		pass(400);
+		calm_parameters();
+	}
+	for (u32 i = 0; i < ARRAY_SIZE(quotas); i++)
+		set_parameter_number(quotas[i].name, fuzz_below(dice, 4 * quotas[i].most));
 }
 
 static void hang(struct fuzz_dice *dice)
@@ -274,14 +294,6 @@ static void change(enum fuzz_weather weather)
 	__atomic_fetch_add(&fuzz->epoch, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&fuzz->weather, weather, __ATOMIC_SEQ_CST);
 	await_calls();
-}
-
-static void pass(u64 ms)
-{
-	const u64 end = rig_now() + ms * MS * tap_slow();
-
-	while (rig_now() < end && !fuzz_over())
-		rig_sleep(50);
 }
 
 /* It stays for a while; true when nothing was found wrong. */
