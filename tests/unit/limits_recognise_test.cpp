@@ -6,8 +6,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "kmod/core/chain.h"
 #include "kmod/core/entry.h"
@@ -150,6 +153,54 @@ TEST(Recogniser, SaysWhatNoProgramHolds) {
 
 // Layers repeat their shapes: programs in the generator's order cost a comparison then, and are
 // not read register by register.
+TEST(Recogniser, NamesTheFirstOfSeveralThatAreWrong) {
+  const Words original = full_program(block(RKC_I8_I32, RKC_FLAT, 4, 64, 96));
+  std::vector<std::size_t> constants;
+  for (std::size_t i = 0; i < RKC_BODY_WORDS; ++i) {
+    Words words = original;
+    words[i] ^= u64{1} << (16 + 30);
+    const Refusal refusal = refuse(words);
+    if (refusal[0] == RKC_VALUE && refusal[1] == i) constants.push_back(i);
+  }
+  ASSERT_GT(constants.size(), 10U);
+  for (std::size_t one = 0; one + 1 < constants.size(); ++one) {
+    Words words = original;
+    for (const std::size_t i : {constants[one], constants[one + 1]}) words[i] ^= u64{1} << 46;
+    EXPECT_EQ(refuse(words)[1], constants[one]);
+    std::swap(words[constants[one]], words[constants[one + 1]]);
+    EXPECT_EQ(refuse(words)[1], constants[one]);
+  }
+}
+
+TEST(Recogniser, KnowsNothingOfTheProgramBefore) {
+  const rkc_matmul d = block(RKC_F16_F32, RKC_FLAT, 4, 64, 96);
+  const Words original = full_program(d);
+  Words reordered(original.begin(), original.begin() + RKC_BODY_WORDS);
+  std::rotate(reordered.begin() + 16, reordered.begin() + 50, reordered.end());
+  const std::uint32_t body = RKC_BODY_WORDS - 1;
+  std::size_t refused = 0;
+  for (std::size_t missing = 0; missing < RKC_BODY_WORDS; ++missing) {
+    Words words = reordered;
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(missing));
+    rkc_matmul found;
+    std::memset(&found, 0xff, sizeof(found));
+    rkc_err fresh{};
+    rkc_err used{};
+    rkc_recogniser scratch{};
+    ASSERT_EQ(rkc_recognise(&scratch, reordered.data(), RKC_BODY_WORDS, RKC_BODY_WORDS, false,
+                            &found, nullptr),
+              RKC_OK);
+    EXPECT_TRUE(rkchain::test::same(found, d));
+    rkc_recognise(&scratch, words.data(), body, body, false, &found, &used);
+    scratch = {};
+    rkc_recognise(&scratch, words.data(), body, body, false, &found, &fresh);
+    EXPECT_EQ(used.reason, fresh.reason) << missing;
+    EXPECT_EQ(used.word, fresh.word) << missing;
+    if (fresh.reason != RKC_OK) ++refused;
+  }
+  EXPECT_GT(refused, 20U);
+}
+
 TEST(Recogniser, IsQuickWithShapesThatItKnows) {
   const auto time = [](rkc_recogniser* scratch, const Words& words) {
     auto least = std::chrono::nanoseconds::max();
@@ -157,6 +208,7 @@ TEST(Recogniser, IsQuickWithShapesThatItKnows) {
       const auto start = std::chrono::steady_clock::now();
       for (int i = 0; i < 10; ++i) {
         rkc_matmul d{};
+        d.a = d.b = d.c = 1;
         if (rkc_recognise(scratch, words.data(), 108, 108, false, &d, nullptr) != RKC_OK)
           return least;
       }
