@@ -312,6 +312,13 @@ static bool stormy(struct fuzz_dice *dice, enum fuzz_weather weather)
 		break;
 	case HANG:
 		hang(dice);
+		/* Workers let go of the driver, and without one nothing hangs. */
+		rk = rig_open();
+		for (u32 i = 0; i < 10; i++) {
+			pass(150);
+			provide(rk);
+		}
+		close(rk);
 		break;
 	case EARLY:
 		model_set("early", 1);
