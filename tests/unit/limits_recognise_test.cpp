@@ -191,6 +191,14 @@ TEST(Recogniser, KnowsNothingOfTheProgramBefore) {
                             &found, nullptr),
               RKC_OK);
     EXPECT_TRUE(rkchain::test::same(found, d));
+    // Longer than ours, so that it is not even compared with ours.
+    Words padded = reordered;
+    padded.push_back(0);
+    std::memset(&found, 0xff, sizeof(found));
+    ASSERT_EQ(rkc_recognise(&scratch, padded.data(), RKC_BODY_WORDS + 1, RKC_BODY_WORDS + 1, false,
+                            &found, nullptr),
+              RKC_OK);
+    EXPECT_TRUE(rkchain::test::same(found, d));
     rkc_recognise(&scratch, words.data(), body, body, false, &found, &used);
     scratch = {};
     rkc_recognise(&scratch, words.data(), body, body, false, &found, &fresh);
