@@ -122,7 +122,6 @@ enum fuzz_weather {
 	SLOW,		/* modes change, chains take their time */
 	SCARCE,		/* small quotas */
 	HANG,		/* cores and interrupts fail */
-	EARLY,		/* completion comes before the output */
 	STOCK,		/* other programs use the stock driver */
 	RELEASE,	/* the driver is let go of and named again, by anybody */
 	REBIND,		/* it is unbound and bound */
@@ -180,7 +179,6 @@ struct fuzz {
 	u64 capabilities;
 	u32 weather;
 	u32 epoch;		/* counts changes */
-	u32 early_epoch;	/* the last one that was EARLY */
 	struct fuzz_tally tally[CALLS];
 	struct fuzz_slot slots[SLOTS];
 	__u64 actions[ACTIONS];

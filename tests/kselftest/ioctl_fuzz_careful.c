@@ -381,8 +381,7 @@ static int round_of(struct books *b)
 	if (b->count)
 		check_drained(b);
 	for (u32 i = 0; i < JOBS; i++)
-		if (b->succeeded[i] &&
-		    __atomic_load_n(&fuzz->early_epoch, __ATOMIC_SEQ_CST) < b->epoch) {
+		if (b->succeeded[i]) {
 			rig_job_check(&b->jobs[i]);
 			fuzz_count(&fuzz->outputs);
 		}

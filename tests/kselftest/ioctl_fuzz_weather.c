@@ -320,9 +320,6 @@ static bool stormy(struct fuzz_dice *dice, enum fuzz_weather weather)
 		}
 		close(rk);
 		break;
-	case EARLY:
-		model_set("early", 1);
-		break;
 	case STOCK:
 		for (u32 i = 0; i < ARRAY_SIZE(clients); i++) {
 			clients[i] = fork();
@@ -390,8 +387,6 @@ void fuzz_weather_man(u64 seed)
 		const enum fuzz_weather weather = 1 + next++ % (WEATHERS - 1);
 
 		change(weather);
-		if (weather == EARLY)
-			__atomic_store_n(&fuzz->early_epoch, fuzz_epoch(), __ATOMIC_SEQ_CST);
 		fuzz_count(&fuzz->weathers[weather]);
 		fuzz_count(&fuzz->actions[ACTION_WEATHER]);
 		if (!stormy(&dice, weather))
