@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // rkchain dump: what a register program says and does.
+#include "tools/dump.hpp"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -10,18 +12,13 @@
 #include "kmod/core/entry.h"
 #include "kmod/core/regs.h"
 #include "src/format.hpp"
+#include "tools/captures.hpp"
 #include "tools/commands.hpp"
 #include "tools/matmul_args.hpp"
 #include "tools/words.hpp"
 
 namespace rkchain::tool {
 namespace {
-
-struct Options {
-  std::string file;
-  WordFormat format = WordFormat::automatic;
-  bool summary = false;
-};
 
 struct Block {
   std::size_t first = 0;  // word of the file
@@ -64,10 +61,10 @@ bool begins_another(const Dump& dump) {
          rkc_target_page(rkc_entry_target(program.words[end])) >= rkc_target_page(RKC_TARGET_CNA);
 }
 
-Dump analyse(const Options& options) {
+Dump analyse(const std::string& heading, Words input) {
   Dump dump;
-  dump.file = display_name(options.file);
-  dump.input = parse_words(read_file(options.file, max_dump_bytes), dump.file, options.format);
+  dump.file = heading;
+  dump.input = std::move(input);
   const std::vector<std::uint64_t>& words = dump.input.words;
 
   dump.mode = rkc_program_detect(words.data(), words.size(), &dump.program);
@@ -111,62 +108,6 @@ bool links_in_place(const Dump& dump) {
   return true;
 }
 
-// ---- one word ----------------------------------------------------------------
-
-const rkc_reg* reg_of(std::uint64_t word) {
-  return rkc_reg_find(rkc_entry_target(word), rkc_entry_reg(word));
-}
-
-std::string_view reg_name(std::uint64_t word) {
-  const rkc_reg* reg = reg_of(word);
-  if (reg != nullptr) return reg->name;
-  switch (rkc_entry_target(word)) {
-    case RKC_TARGET_NOP:
-      return "-";
-    case RKC_TARGET_ARM:
-      return "(arm)";
-    default:
-      return "?";
-  }
-}
-
-template <typename Visit>
-void for_each_field(std::uint64_t word, Visit&& visit) {
-  const rkc_reg* reg = reg_of(word);
-  if (reg == nullptr || reg->fields == nullptr) return;
-  for (const rkc_field* field = reg->fields; field->name != nullptr; field++) {
-    const std::int64_t span = std::int64_t{1} << field->width;
-    std::int64_t value = rkc_entry_value(word) >> field->lo & (span - 1);
-    if (std::string_view(field->name).ends_with("_signed") && value >= span / 2) value -= span;
-    visit(field->name, value);
-  }
-}
-
-void print_word(std::uint64_t word, std::size_t at, std::size_t offset) {
-  std::string fields;
-  for_each_field(word, [&](const char* field, std::int64_t value) {
-    if (value != 0) fields += fmt::format("{}{}={}", fields.empty() ? "  " : " ", field, value);
-  });
-  put("{:>5} {:>8x}  {:016x}  {:<8} {:04x} {:<22} {:08x}{}\n", at, offset, word,
-      rkc_target_name(rkc_entry_target(word)), rkc_entry_reg(word), reg_name(word),
-      rkc_entry_value(word), fields);
-}
-
-Json word_json(std::uint64_t word, std::size_t at, std::size_t offset) {
-  Json json = {{"word", at},
-               {"offset", offset},
-               {"entry", fmt::format("{:016x}", word)},
-               {"target", fmt::format("{:#06x}", rkc_entry_target(word))},
-               {"unit", rkc_target_name(rkc_entry_target(word))},
-               {"register", fmt::format("{:#06x}", rkc_entry_reg(word))},
-               {"name", reg_name(word)},
-               {"value", rkc_entry_value(word)}};
-  Json fields = Json::object();
-  for_each_field(word, [&](const char* field, std::int64_t value) { fields[field] = value; });
-  if (!fields.empty()) json["fields"] = fields;
-  return json;
-}
-
 // ---- the whole -----------------------------------------------------------------
 
 std::string mode_text(const Dump& dump) {
@@ -196,7 +137,7 @@ std::string extent_text(const rkc_extent& extent) {
   return fmt::format("{:#x} + {}", extent.start, grouped(extent.len));
 }
 
-void print_dump(const Dump& dump, const Options& options) {
+void print_dump(const Dump& dump, const DumpOptions& options) {
   const std::vector<std::uint64_t>& words = dump.input.words;
   put("{}: {} words ({}); {}\n", dump.file, words.size(), name(dump.input.format), mode_text(dump));
   for (std::size_t i = 0; i < dump.blocks.size(); i++) {
@@ -217,7 +158,7 @@ void print_dump(const Dump& dump, const Options& options) {
   }
 }
 
-Json dump_json(const Dump& dump, const Options& options) {
+Json dump_json(const Dump& dump, const DumpOptions& options) {
   const std::vector<std::uint64_t>& words = dump.input.words;
   Json json = {{"file", dump.file},
                {"format", name(dump.input.format)},
@@ -251,22 +192,57 @@ Json dump_json(const Dump& dump, const Options& options) {
   return json;
 }
 
-int dump_file(const Session& session, const Options& options) {
-  const Dump dump = analyse(options);
-  if (session.json)
-    put_json(dump_json(dump, options));
-  else
-    print_dump(dump, options);
-  if (dump.understood()) return exit_ok;
-  for (const Block& block : dump.blocks)
-    if (!block.matmul) failed("{}: {}", dump.file, why(dump, block));
-  failed("{}: {}", dump.file, detail::describe(dump.shape));
+int dump_file(const Session& session, const DumpOptions& options) {
+  if (!options.other.empty()) return dump_diff(session, options);
+  if (options.format == WordFormat::automatic && is_capture(options.file))
+    return dump_capture(session, options);
+  if (options.submit || options.task || options.pid)
+    bad_input("{}: no capture: --submit, --task and --pid choose nothing in it",
+              display_name(options.file));
+  const std::string shown = display_name(options.file);
+  const std::string bytes = read_file(options.file, max_dump_bytes);
+  if (options.format == WordFormat::automatic && capture::looks_like_capture(bytes))
+    bad_input("{}: a capture, which is taken from a file only", shown);
+  const Dumped dumped =
+      dump_program(session, options, shown, parse_words(bytes, shown, options.format));
+  if (session.json) put_json(dumped.json);
+  if (!dumped.why.empty()) failed("{}: {}", shown, dumped.why);
+  return exit_ok;
+}
+
+void add_choice(CLI::App& app, const std::string& name, std::optional<std::uint32_t>& target,
+                const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [name, &target](const std::string& text) {
+           target = static_cast<std::uint32_t>(parse_number(text, name, 0, 0xffffffff));
+         },
+         help)
+      ->type_name("NUMBER");
 }
 
 }  // namespace
 
+Dumped dump_program(const Session& session, const DumpOptions& options, const std::string& heading,
+                    Words words) {
+  const Dump dump = analyse(heading, std::move(words));
+  Dumped result;
+  if (session.json)
+    result.json = dump_json(dump, options);
+  else
+    print_dump(dump, options);
+  if (dump.understood()) return result;
+  for (const Block& block : dump.blocks)
+    if (!block.matmul) {
+      result.why = why(dump, block);
+      return result;
+    }
+  result.why = detail::describe(dump.shape);
+  return result;
+}
+
 void add_dump(CLI::App& app, Session& session) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DumpOptions>();
   CLI::App* command =
       app.add_subcommand("dump", "take a register program apart, and say which matmuls it is");
   command->add_option("FILE", options->file, "a file, or - for standard input")
@@ -291,16 +267,26 @@ void add_dump(CLI::App& app, Session& session) {
           "what regcmd --json prints)")
       ->type_name("FORMAT");
   command->add_flag("--summary", options->summary, "only blocks and matmuls, not every word");
+  add_choice(*command, "--submit", options->submit, "of a capture, only the submit of this id");
+  add_choice(*command, "--task", options->task, "of a capture, only tasks of this index");
+  add_choice(*command, "--pid", options->pid, "of a capture, only this process");
+  command
+      ->add_option("--diff", options->other,
+                   "compare with the program in B, register by register: exit code 1 when they "
+                   "differ")
+      ->type_name("B");
   add_json(*command, session);
   command->footer(
       "A word is one 64-bit entry; notes that count 32-bit words count twice as many (their\n"
       "word 216 is word 108 here).  In hex text, # // and ; begin a comment, and a position\n"
       "in front (\"[12]\", \"0x60:\") is skipped.  At most 64 MiB are read.  Exit code 1 when a\n"
-      "block is no matmul that rkchain would run; the reason is printed.\n"
+      "block is no matmul that rkchain would run; the reason is printed.  Captures of any size\n"
+      "are taken as well, and all of their programs are shown.\n"
       "\n"
       "Examples:\n"
       "  rkchain dump tests/vectors/int8_4x32x32.json\n"
-      "  rkchain dump --summary capture.bin\n"
+      "  rkchain dump --summary rkchain-capture.bin\n"
+      "  rkchain dump rkchain-capture.bin --submit 1 --task 0 --diff q.bin\n"
       "  rkchain regcmd 1 1024 2048 --a 0x100000 --b 0x200000 --c 0x500000 | rkchain dump -\n");
   command->callback([&session, options] {
     session.action = [&session, options] { return dump_file(session, *options); };

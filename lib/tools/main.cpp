@@ -94,6 +94,9 @@ int main(int argc, char** argv) {
   add_regcmd(app, session);
   add_dump(app, session);
   add_vector(app, session);
+  add_capture(app, session);
+  add_report(app, session);
+  add_replay(app, session);
   add_bench(app, session);
   add_provide(app, session);
   add_selftest(app, session);
